@@ -1,9 +1,9 @@
-"""Admission of sessions to decoder processes: in an overload, players that play go on and the newest ones wait.
+"""Admission of sessions to decoder processes: in an overload, players that play continue and the newest ones wait.
 
 Scheduling by deadline alone would make all players lose frames together. So a process gets no more sessions than it can
-serve, except for a few sessions with listeners. `Capacity` computes from a process's reports how many sessions it has
-room for. `settle` decides after a report which sessions come and leave; `enter` decides between two reports whether a
-session comes. `yields_s` makes the newest sessions late first until the next report.
+serve, except for a few sessions with listeners. `Capacity` computes the room for sessions from a process's reports.
+`settle` decides after a report which sessions enter and leave; `enter` decides it for one session between two reports.
+Until the next report, `yields_s` makes the newest sessions late first.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from tonearm.core.memory_budget import MOST_SHED, MemoryRoom
 
 FULL_TIME: Final = 0.9  # share of a process's time; the rest is for bursts
 CALM: Final = 0.75  # share of a process's time below which an overload has passed
-AT_EASE: Final = 0.5  # share of a process's time, and of its memory, below which it reports less often
+AT_EASE: Final = 0.5  # share of a process's time and of its memory below which it reports less often
 OVERLOAD_LATE_S: Final = 0.25  # work later than this in `LATE_REPORTS` reports is an overload
 LATE_REPORTS: Final = 2
 AVERAGED_REPORTS: Final = 4  # work comes in bursts of up to 0.8 s, as grants do
@@ -26,35 +26,35 @@ CLOSED_S: Final = 5.0  # for so long after an overload no session is admitted; t
 LONGEST_CLOSED_S: Final = 40.0
 FIRST_TIME_COST: Final = 1 / 200  # of a session, as share of a process's time, before any was measured
 LEAST_TIME_COST: Final = 1 / 5000
-_MEASURED_FROM_S: Final = 2.0  # of sound in the averaged reports from which on the cost is measured
+_MEASURED_FROM_S: Final = 2.0  # of audio in the averaged reports, from which on the cost is measured
 _LEAST_SHED: Final = 0.05  # share of the sessions that leave at once
-_SHED_PAUSE_S = 1.5  # until reports show that sessions have left
+_SHED_PAUSE_S = 1.5  # the delay until reports show that sessions have left
 CAREFUL_S: Final = 120.0  # for so long after an overload fewer sessions than the process had are admitted
-SLOWLY_S: Final = 600.0  # and for so long few at once, since sessions that begin cost those that play
-_GROWTH = 0.05  # share of the sessions it had that come at once in that time
-_PROBE = 0.02  # share of the sessions that come at once while nothing is late, though all the time is used or was
+SLOWLY_S: Final = 600.0  # for so long few are admitted at once, because starting sessions slow down those that play
+_GROWTH = 0.05  # share of its earlier sessions that enter at once in that time
+_PROBE = 0.02  # share of the sessions that enter at once without lateness, though all the time is used or was
 _IN_TIME_S: Final = 0.05
 _START_CLOSED_S: Final = 1.0
 NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
 LISTENERS_AT_ONCE: Final = 4
-UNHEARD_IN_TURN: Final = 2.0  # times as many come between two reports as have room at once: most leave soon
-KEPT_S: Final = 2.0  # without a listener a player keeps its claim so long, because one may come back at once
-_STARTING_S = 2.0  # for so long many sessions that began together cost more than later
+UNHEARD_IN_TURN: Final = 2.0  # times as many enter between two reports as have room at once, because most leave soon
+KEPT_S: Final = 2.0  # for so long a player without a listener keeps its claim, because the listener may return at once
+_STARTING_S = 2.0  # for so long many sessions that began together cost more than later on
 
 _T = TypeVar("_T")
 
 
 class Urgency(IntEnum):
-    """How urgent a session is: the lower the value, the more urgent."""
+    """The urgency of a session: the lower the value, the more urgent."""
 
-    PLAYS = 0  # the player has listeners, or had some a moment ago, and has sent sound
-    STARTS = 1  # likewise, and has sent no sound yet
+    PLAYS = 0  # the player has listeners, or had some a moment ago, and has sent audio
+    STARTS = 1  # likewise, but it has sent no audio yet
     UNHEARD = 2  # the player has had no listeners for `KEPT_S`, or is paused
 
 
 class Claim(NamedTuple):
-    """Decides which session is served first: the one with the lower claim. With equal urgency, the lower number is
-    first: its session asked earlier."""
+    """A session's claim to be served: the lower claim is first. With equal urgency the lower number is first, because
+    its session asked earlier."""
 
     urgency: Urgency
     number: int
@@ -64,17 +64,16 @@ class Claim(NamedTuple):
         return self if seconds < KEPT_S else self._replace(urgency=Urgency.UNHEARD)
 
 
-ALWAYS: Final = Claim(Urgency.PLAYS, 0)  # of a session that never leaves, because others depend on it or it ends soon
+ALWAYS: Final = Claim(Urgency.PLAYS, 0)  # for a session that never leaves, because others depend on it or it ends soon
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a decoder process did since its last report, `seconds` before.
+    """The work of a decoder process since its last report, `seconds` ago.
 
-    `busy_s`: how long the process worked. `sound_s`: the part of `busy_s` in which its busiest thread made sound,
-    instead of opening sources. `made_s`: the seconds of sound that were made, of all sessions together. `late_s`: by
-    how much the latest work for a listener was late, because other work came first. `memory`: the share of the memory
-    for sessions that is used.
+    `busy_s`: how long the process worked. `sound_s`: the part of `busy_s` in which its busiest thread made audio,
+    instead of opening sources. `made_s`: the seconds of audio that all sessions together made. `late_s`: the greatest
+    lateness of work for a listener, because other work came first. `memory`: the used share of the memory for sessions.
     """
 
     seconds: float
@@ -86,7 +85,7 @@ class LoadReport:
 
 
 class _Load:
-    """The averaged reports of a process: how its time is used, and what a session costs."""
+    """The averaged reports of a process: the use of its time, and the cost of a session."""
 
     def __init__(self) -> None:
         self.cost = FIRST_TIME_COST
@@ -139,24 +138,24 @@ class _Load:
 
 
 class _Phase(Enum):
-    """How many sessions a process admits, from most to none."""
+    """How many sessions a process admits, from the most to none."""
 
-    OPEN = auto()  # as many as its time is good for
-    SLOW = auto()  # few at once, and a few more than it had in its last overload: for `SLOWLY_S` after it
+    OPEN = auto()  # as many as its time allows
+    SLOW = auto()  # few at once, and slowly more than it had in its last overload: for `SLOWLY_S` after it
     CAREFUL = auto()  # few at once, and fewer than it had: for `CAREFUL_S`
     CLOSED = auto()  # none: it is late, or was a moment ago
     SHEDS = auto()  # none, and some leave
 
 
 class Capacity:
-    """For how many sessions one process has room. Times are seconds of a monotonic clock; callers pass them in.
+    """The room for sessions in one process. Times are seconds of a monotonic clock; callers pass them in.
 
-    `listeners_at_once`: so many sessions with listeners come between two reports though there is no room.
+    `listeners_at_once`: so many sessions with listeners enter between two reports although there is no room.
     """
 
     def __init__(self, listeners_at_once: int = LISTENERS_AT_ONCE) -> None:
         self._listeners_at_once = listeners_at_once
-        self._let_in = 0  # sessions with listeners that came without room since the last report
+        self._let_in = 0  # sessions with listeners that entered without room since the last report
         self._load = _Load()
         self._memory = MemoryRoom()
         self._last_late_s = 0.0
@@ -183,16 +182,16 @@ class Capacity:
         self._memory.began()
 
     def take_listener(self, now_s: float) -> bool:
-        """Whether a session with listeners may come although there is no room, into a process that has a session
-        without listeners. With the next report it would take the place of that session, so its listeners need not wait
-        for the report. A few sessions may come so, and none in an overload or soon after it."""
+        """Whether a session with listeners may enter a full process that has a session without listeners. With the next
+        report it would take the place of that session, so its listeners need not wait for the report. This is allowed
+        for a few sessions, and not in an overload or soon after it."""
         if self._phase(now_s) not in (_Phase.OPEN, _Phase.SLOW) or self._let_in >= self._listeners_at_once:
             return False
         self._let_in += 1
         return True
 
     def refused(self) -> None:
-        """The process had no memory for a session that was put there."""
+        """Notes that the process had no memory for a session."""
         self._memory.refused()
 
     def reported(self, load: LoadReport, sessions: int, now_s: float) -> None:
@@ -215,13 +214,13 @@ class Capacity:
 
     @property
     def is_at_ease(self) -> bool:
-        """Whether the process has little to do and gets nothing new, so that its next report may come later."""
+        """Whether the process has little work and no new sessions, so that its next report may come later."""
         is_quiet = self._load.is_known and not self._load.begun and not self._load.late_reports and not self._sheds
         return is_quiet and self._load.busy < AT_EASE and self._memory.used < AT_EASE
 
     @property
     def is_late(self) -> bool:
-        """Whether sessions have to leave even though they play, so that the others go on."""
+        """Whether even playing sessions have to leave, so that the others continue."""
         return self._sheds or self._memory.has_too_little
 
     def has_memory(self, sessions: int) -> bool:
@@ -232,7 +231,7 @@ class Capacity:
         """How many more sessions the process can take beside its `sessions`. A negative number says how many are too
         many.
 
-        Unless `is_late`, the sessions that are too many have not begun, and cannot: all time goes to those that play.
+        Unless `is_late`, the surplus sessions have not begun, and cannot, because all time goes to those that play.
         """
         return min(self._memory.room(sessions), self._room_in_time(sessions, self._phase(now_s)))
 
@@ -246,8 +245,8 @@ class Capacity:
             return 0
         if load.busy > FULL_TIME and sessions > 1 / load.cost:
             return -math.ceil(sessions - 1 / load.cost)
-        # To open many sources takes time for a moment. So the number of sessions may show room where the time does not.
-        # Where sound takes all the time it does not: a cost that was measured too low would let too many in.
+        # Opening many sources takes time for a moment only, so the number of sessions may show room when the time does
+        # not. This does not hold when audio takes all the time: a cost that was measured too low would admit too many.
         by_time = (FULL_TIME - load.busy) / load.cost - min(load.begun, sessions)
         by_number = 0.0 if load.makes_sound_all_the_time else (wanted - sessions) / 2
         probe = math.ceil(_PROBE * sessions) if load.is_in_time and not load.begun else 0
@@ -259,16 +258,16 @@ class Capacity:
                 room = min(room, at_once, least_late - sessions)
             else:
                 room = 0 if phase is _Phase.CAREFUL and load.busy >= AT_EASE else probe
-        return max(0 if sessions else 1, room)  # without a session no lower cost can be measured
+        return max(0 if sessions else 1, room)  # a lower cost can only be measured with a session
 
     def settled(self) -> None:
-        """The sessions that the process had too many have left."""
+        """To be called when the surplus sessions have left."""
         self._sheds = False
         self._memory.settled()
 
     def _close(self, sessions: int, now_s: float) -> None:
         is_another = now_s > self._closed_until_s
-        if sessions > FULL_TIME / self._load.cost / 2:  # with fewer, openings take the time
+        if sessions > FULL_TIME / self._load.cost / 2:  # with fewer sessions, openings take the time
             if is_another or self._full_at_s < self._shed_at_s:
                 self._full_with = sessions
             self._full_at_s = now_s
@@ -280,13 +279,13 @@ class Capacity:
 
 
 def yields_s(place: int, sessions: int) -> float:
-    """For how long a session puts the deadlines of older sessions before its own. `place`: how many of the `sessions`
-    of its process are older. When the process cannot do all in time, the newest are late, and the others are not."""
+    """How far a session puts the deadlines of older sessions before its own. `place`: how many of the `sessions` of its
+    process are older. If the process cannot do all work in time, only the newest sessions are late."""
     return NEWEST_YIELDS_S * place / sessions
 
 
 class Entry(NamedTuple, Generic[_T]):
-    """Whether a session comes into a process, and which session leaves for it."""
+    """Whether a session enters a process, and which session leaves for it."""
 
     comes: bool
     leaves: _T | None = None
@@ -302,10 +301,10 @@ def enter(
     *,
     is_admitted: bool,
 ) -> Entry[_T]:
-    """Whether `one`, which `settle` may have admitted, comes into a process between two reports.
+    """Whether `one`, which `settle` may have admitted, enters a process between two reports.
 
-    A session that plays comes even without room, unless it waited. Other sessions come in the order of their claims.
-    When memory is short, a session with listeners takes the place of the newest carried session without listeners.
+    A session that plays enters even without room, unless it waited. Other sessions enter in the order of their claims.
+    When memory is short, a session with listeners takes the place of the newest session without listeners in `carried`.
     """
     claimed, has_waited = claim(one), one in waiting
     has_memory = capacity.has_memory(len(carried))
@@ -333,12 +332,12 @@ def _is_first(claimed: Claim, waiting: Iterable[_T], claim: Callable[[_T], Claim
 def settle(
     carried: Iterable[_T], waiting: Iterable[_T], room: int, claim: Callable[[_T], Claim], *, spares_players: bool
 ) -> tuple[list[_T], list[_T], list[_T]]:
-    """The sessions that leave a process, the least urgent first, and the waiting ones that come into it: those that are
-    heard, and those that nobody hears.
+    """The sessions that leave a process, the least urgent first, and the waiting sessions that enter it: those with
+    listeners, and those that are `UNHEARD`.
 
-    `room` is `Capacity.room`. A waiting session with listeners takes the place of a carried one that is `UNHEARD`.
-    With `spares_players` no session leaves that plays. Of those that nobody hears more come than have room at once:
-    they are to come one after the other, and only while there is room.
+    `room` is `Capacity.room`. A waiting session with listeners takes the place of an `UNHEARD` one in `carried`. With
+    `spares_players`, no session that plays leaves. More `UNHEARD` sessions are returned than have room at once: they
+    should enter one after the other, and only while there is room.
     """
     if room < 0:
         may_leave = [one for one in carried if claim(one) != ALWAYS]
@@ -346,7 +345,7 @@ def settle(
         return heapq.nlargest(-room, leaving, key=claim), [], []
     heard: list[tuple[Claim, _T]] = []
     unheard: list[tuple[Claim, _T]] = []
-    for one in waiting:  # thousands, of which few are heard
+    for one in waiting:  # thousands, of which few have listeners
         claimed = claim(one)
         (unheard if claimed.urgency is Urgency.UNHEARD else heard).append((claimed, one))
     heard.sort(key=itemgetter(0))

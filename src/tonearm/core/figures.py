@@ -13,7 +13,7 @@ from tonearm.core.frame import ListenerKind
 from tonearm.core.player_status import PlayerQuality
 from tonearm.core.voice import VoiceFigures
 
-# Upper limits of the histogram of lateness. From the last one on frames are left out.
+# The upper limits of the histogram of lateness. Frames that are later than the last limit are left out.
 LATENESS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 # The limits, in ms, for which late frames are shown as counts.
 LATE_MS: Final = (5, 20, 100)
@@ -30,7 +30,7 @@ def underrun_cause(waits_in: Stage) -> UnderrunCause:
 
 @dataclass(frozen=True, slots=True)
 class PlayerFigures:
-    """What one player adds to the figures. `listeners` are counted by format."""
+    """One player's part of the figures. `listeners` are counted by format."""
 
     state: PlayerState
     is_asleep: bool
@@ -51,7 +51,8 @@ class ClusterNodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFigures:
-    """`nodes` by name, with the asked node. `engine_latency_s` is the latency of its last call to the engine."""
+    """`nodes` by name, with the asked node among them. `engine_latency_s` is the latency of its last call to the
+    engine."""
 
     nodes: Mapping[str, ClusterNodeFigures]
     reaches_engine: bool
@@ -60,7 +61,7 @@ class ClusterFigures:
 
 @dataclass(slots=True)
 class Totals:
-    """Counts since the node's start: those of deleted players, and those that no player counts itself."""
+    """Counts since the node's start: those of deleted players, and those that players do not count themselves."""
 
     frames_sent: int = 0
     frames_lost: int = 0
@@ -80,7 +81,7 @@ class Totals:
 
 
 class Lateness:
-    """A histogram of how late frames were sent: how many up to each of `LATENESS_S`, and how many above the last."""
+    """A histogram of the lateness of frames: the number up to each of `LATENESS_S`, and the number above the last."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(LATENESS_S) + 1)
@@ -92,16 +93,16 @@ class Lateness:
 
     @property
     def frames_late(self) -> dict[int, int]:
-        """For each of `LATE_MS`, how many frames were later than it."""
+        """The number of frames that were later than each of `LATE_MS`."""
         return {limit_ms: sum(self.counts[LATENESS_S.index(limit_ms / 1000) + 1 :]) for limit_ms in LATE_MS}
 
 
 @dataclass(slots=True)
 class DecoderWork:
-    """What all decoder processes have done since the node was started.
+    """The work of all decoder processes since the node was started.
 
-    `worked_s`: how long they worked. `made_s`: how much sound they made. `frames`: how many they made in each way, of
-    20 ms, and of 24 ms for MP3.
+    `worked_s`: how long they worked. `made_s`: how much audio they made. `frames`: the number made in each way;
+    frames have 20 ms, those of MP3 24 ms.
     """
 
     worked_s: float = 0.0
@@ -112,7 +113,7 @@ class DecoderWork:
 
 @dataclass(frozen=True, slots=True)
 class ResolverFigures:
-    """How many pages are being resolved (`working`), and how many wait for a free place."""
+    """The number of pages that are being resolved (`working`), and of those that wait for a free place."""
 
     working: int
     waiting: int
@@ -120,7 +121,7 @@ class ResolverFigures:
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
-    """The state's file. `unsaved_answers`: how many requests were answered before the file had their change."""
+    """The state file. `unsaved_answers`: the number of requests that were answered before their change was saved."""
 
     is_degraded: bool
     writes: int
@@ -130,19 +131,21 @@ class StateFigures:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """One process of the node. `sessions`: players that it decodes for. `slot`: see `in_slots`; 0 is none yet."""
+    """One process of the node. `sessions`: the players that it decodes for. `slot`: see `in_slots`; 0 before it has
+    one."""
 
     kind: ProcessKind
     pid: int
     cpu_s: float
-    memory_bytes: int  # resident; what several processes share counts in each
+    memory_bytes: int  # resident; shared memory counts in each process
     sessions: int = 0
     slot: int = 0
 
 
 def in_slots(processes: Sequence[ProcessFigures], before: Iterable[ProcessFigures]) -> tuple[ProcessFigures, ...]:
     """The processes, each with a number from 1 on among the processes of its kind. A process that had a number `before`
-    keeps it; others get the lowest free number. So there are never more numbers than there were processes at once."""
+    keeps it; others get the lowest free number. So the highest number is at most the highest number of processes at one
+    time."""
     slots = {(process.kind, process.pid): process.slot for process in before}
     taken = {(process.kind, slots.get((process.kind, process.pid))) for process in processes}
     placed = []
@@ -157,12 +160,12 @@ def in_slots(processes: Sequence[ProcessFigures], before: Iterable[ProcessFigure
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """The whole node at one moment. Counts are since its start; `totals` are of all players, present ones among them.
-    `overload_s`: for how long the node has been overloaded; 0 when it is not, and in the first moments of an overload.
+    """The whole node at one moment. Counts are since its start; `totals` include all players, present and past.
+    `overload_s`: for how long the node has been overloaded; 0 without an overload, and in its first moments.
     `players_waiting` wait for room in a decoder process. `times_left_out`: how often a player had frames left out,
-    because the clock was late. `fetches` are of sources to be played, by outcome, `sandboxes` by kind of process.
-    `suspended_s`: for how long the machine slept, which is no part of `uptime_s`. `load`: the share of what the
-    node can do that it does."""
+    because the clock was late. `fetches` counts the fetches of sources for playing, by outcome; `sandboxes` are by kind
+    of process. `suspended_s`: for how long the machine slept, which is not in `uptime_s`. `load`: the used share of the
+    node's capacity."""
 
     version: str
     uptime_s: float

@@ -42,13 +42,13 @@ RECOGNISED_BYTES: Final = 12
 
 
 def has_head(first: bytes) -> bool:
-    """Whether a container begins here that can only be read from its head on, by its first `RECOGNISED_BYTES`."""
+    """Whether these first `RECOGNISED_BYTES` begin a container that can only be read from its head on."""
     return first.startswith(_HEADS) or first[4:8] == b"ftyp"
 
 
 def is_in_frames(first: bytes, media_type: str) -> bool:
-    """Whether this is MPEG audio or ADTS without a container, by its first `RECOGNISED_BYTES` and the type that the
-    server says: it may begin in the middle of a frame."""
+    """Whether this is MPEG audio or ADTS without a container, by its first `RECOGNISED_BYTES` and the media type from
+    the server. Such a source may begin in the middle of a frame."""
     if has_head(first):
         return False
     is_frame = len(first) > 1 and first[0] == 0xFF and first[1] & 0xE0 == 0xE0
@@ -57,7 +57,7 @@ def is_in_frames(first: bytes, media_type: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A cover. `media_type` is one that `picture_type` returns; `version` is a name that changes with the bytes."""
+    """A cover. `media_type` is a result of `picture_type`; `version` is a name that changes with the bytes."""
 
     data: bytes
     media_type: str
@@ -65,7 +65,7 @@ class Picture:
 
 
 def picture_type(data: bytes) -> str | None:
-    """The media type of a picture, by its first bytes; None for a format that is not shown."""
+    """The media type of a picture, by its first bytes; None for a format that clients do not get."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for first, media_type in _BY_FIRST_BYTES if data.startswith(first)), None)

@@ -1,7 +1,6 @@
-"""The library: folders of the node's machine in which clients choose music, and one of them to which they send it.
+"""The library: folders of the node's machine from which clients choose music, and one folder for their uploads.
 
-Paths of the library are `/` and the number of a folder, then names: `/0/Jazz/song.flac`. No path of the machine is in
-them.
+A path of the library has the number of a folder, then names: `/0/Jazz/song.flac`. It contains no path of the machine.
 """
 
 import heapq
@@ -35,8 +34,8 @@ _SORTED_AT_ONCE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class LibrarySettings:
-    """`folders` and `uploads` are paths of the machine; without `uploads` nothing can be sent. A sent file has at most
-    `upload_max_bytes`, and all together `uploads_max_bytes`."""
+    """`folders` and `uploads` are paths of the machine; without `uploads` no file can be sent. A sent file has at most
+    `upload_max_bytes`, and all sent files together have at most `uploads_max_bytes`."""
 
     folders: tuple[str, ...] = ()
     uploads: str = ""
@@ -46,8 +45,8 @@ class LibrarySettings:
 
 @dataclass(frozen=True, slots=True)
 class LibraryEntry:
-    """A file or folder of the library. `uri` is what a player takes; `size_bytes` is 0 for a folder; `modified_ms`
-    since 1970."""
+    """A file or folder of the library. `uri` is the URI for a player; `size_bytes` is 0 for a folder; `modified_ms`
+    counts from 1970."""
 
     name: str
     path: str
@@ -59,8 +58,8 @@ class LibraryEntry:
 
 @dataclass(frozen=True, slots=True)
 class LibraryListing:
-    """Some of the `total` entries at `path`, or of the search results below it. `parent` is the path of the folder
-    around it; None for the library as a whole."""
+    """A part of the `total` entries at `path`, or of the search results below it. `parent` is the path of the parent
+    folder; None for the library as a whole."""
 
     path: str
     parent: str | None
@@ -87,7 +86,7 @@ class Place(NamedTuple):
 
 
 def place_of(path: str) -> Place | None:
-    """The place of a path; None for the library as a whole. Raises `LibraryFileNotFound`, also for hidden names and for
+    """Parses a path; None for the library as a whole. Raises `LibraryFileNotFound`, also for hidden names and for
     `..`."""
     if path in ("", "/"):
         return None
@@ -121,7 +120,7 @@ def natural_order(name: str) -> tuple[list[str | int], str]:
 
 
 def in_natural_order(names: Iterable[str]) -> Iterator[str]:
-    """The names, sorted in slices: to sort a hundred thousand at once keeps the interpreter's lock too long."""
+    """The names, sorted in slices: sorting a hundred thousand at once would block the interpreter lock for too long."""
     rest = iter(names)
     slices: list[list[str]] = []
     while some := sorted(islice(rest, _SORTED_AT_ONCE), key=natural_order):
@@ -140,7 +139,7 @@ def search_text(text: str) -> str:
 
 
 def sent_name(given: str) -> str:
-    """The name of an uploaded file, made of the name that its sender gives. Raises `BadRequest`."""
+    """The name of an uploaded file, made from the name that its sender gives. Raises `BadRequest`."""
     name = printable(_FOLDERS_IN_NAMES.split(given)[-1]).strip().lstrip(".").lstrip()
     stem, _, _ = name.rpartition(".")
     if not stem.strip() or kind_of_file(name) != "audio":
@@ -153,8 +152,8 @@ def sent_name(given: str) -> str:
 
 
 def numbered_name(name: str, number: int) -> str:
-    """`name` for the first file of this name, `name (2)` with the same ending for the second; never longer than a name
-    of a file may be."""
+    """`name` for the first file of this name, and `name (2)` with the same ending for the second; at most
+    `MAX_NAME_BYTES` long."""
     stem, _, ending = name.rpartition(".")
     tail = f" ({number}).{ending}" if number > 1 else f".{ending}"
     kept = stem.encode()[: MAX_NAME_BYTES - len(tail)]

@@ -3,8 +3,8 @@
 import re
 from typing import Final, NamedTuple
 
-# So many headers must follow each other, each where the frame before it ends. Three would not come by chance, but libav
-# recognises MP3 by seven whole frames (mp3_read_probe in libavformat/mp3dec.c): a cut in them is passed over, too.
+# So many headers must follow each other, each at the end of the frame before it. Three would not occur by chance, but
+# libav recognises MP3 by seven whole frames (mp3_read_probe in libavformat/mp3dec.c), so a cut in them is skipped, too.
 _BELIEVED_HEADERS: Final = 8
 # Finds possible headers, so that Python need not check each byte of a run of ones.
 _MAYBE_HEADER: Final = re.compile(rb"\xff(?=[\xe2-\xe7\xf0-\xff][^\xf0-\xff])", re.DOTALL)
@@ -31,13 +31,14 @@ _RATES_HZ: Final = {
     _MPEG_2: (22_050, 24_000, 16_000),
     _MPEG_2_5: (11_025, 12_000, 8000),
 }
-_HEADS_BYTES: Final = 24 * 1024  # is enough for the headers that must follow each other, even with the longest frames
-# Of the first frame of an MP3 file, which tells a player how long the file is; LAME and libav write it.
+_HEADS_BYTES: Final = 24 * 1024  # enough for all headers that must follow each other, with the longest frames
+# Marks of the first frame of an MP3 file, which gives the file's length; LAME and libav write it.
 _FILE_MARKS: Final = (b"Xing", b"Info", b"VBRI")
 
 
 class Frame(NamedTuple):
-    """What a header says: how many bytes and seconds the frame has, and what is the same in all headers of a stream."""
+    """The content of a header: the frame's bytes and seconds, and the bits that are equal in all headers of a
+    stream."""
 
     length_bytes: int
     length_s: float
@@ -45,7 +46,7 @@ class Frame(NamedTuple):
 
 
 def first_frame(data: bytes) -> int | None:
-    """Where the first frame begins in `data`; None without one that others follow."""
+    """The offset of the first frame in `data` that is followed by others; None without one."""
     return next((found.start() for found in _MAYBE_HEADER.finditer(data) if _frames_follow(data, found.start())), None)
 
 
@@ -61,7 +62,7 @@ def _frames_follow(data: bytes, at: int) -> bool:
 
 
 def frame_at(data: bytes, at: int) -> Frame | None:
-    """None without a header there, also when it is cut off."""
+    """The frame at this offset; None without a complete header there."""
     header = data[at : at + _HEADER_BYTES]
     if len(header) < _HEADER_BYTES or header[0] != 0xFF or header[1] & 0xE0 != 0xE0:
         return None
@@ -88,13 +89,13 @@ def _mpeg_frame(header: bytes) -> Frame | None:
     samples = 384 if layer == _LAYER_1 else 576 if layer == _LAYER_3 and version != _MPEG_1 else 1152
     slots = samples * 125 * kbit_s[bit_rate - 1] // (rates_hz[sample_rate] * slot_bytes)
     length_bytes = (slots + (header[2] >> 1 & 1)) * slot_bytes
-    # Bitrate, padding and what stereo means may change with each frame.
+    # Bitrate, padding and the mode of stereo may change with each frame.
     return Frame(length_bytes, samples / rates_hz[sample_rate], header[1] << 2 | sample_rate)
 
 
 def begins_as_file(data: bytes) -> bool:
-    """Whether these first bytes are a file's: a tag, the frame with an MP3's length, or an MP3 frame that needs no data
-    of frames before it. In the middle of a stream hardly any frame is like that (ISO 11172-3, 2.4.1.7)."""
+    """Whether these first bytes begin a file: with a tag, the frame with an MP3's length, or an MP3 frame without data
+    in earlier frames. Such frames are rare in the middle of a stream (ISO 11172-3, 2.4.1.7)."""
     if data.startswith(b"ID3"):
         return True
     if first_frame(data[:_HEADS_BYTES]) != 0 or data[1] & 0xF6 == 0xF0:
@@ -106,7 +107,7 @@ def begins_as_file(data: bytes) -> bool:
 
 
 def seconds_a_byte(data: bytes) -> float | None:
-    """How long a byte of sound plays, by the frames in `data`; None when there are none."""
+    """The playing time of a byte of audio, by the frames in `data`; None without frames."""
     at = first_frame(data)
     if at is None:
         return None

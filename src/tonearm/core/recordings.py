@@ -12,7 +12,7 @@ from tonearm.core.play_queue import PlaylistEntry
 _LENGTH_MS: Final = 3000
 _LENGTH_SHARE: Final = 0.04
 
-# Words of a title that mean another recording of the same song. A word that both titles have belongs to the song.
+# Words of a title that mean another recording of the same song. A word in both titles belongs to the song.
 _OTHER_RECORDING: Final = frozenset(
     {
         *("8d", "acapella", "acoustic", "acoustique", "akustik", "backing", "bootleg", "concert", "cover", "covered"),
@@ -37,7 +37,7 @@ _OTHER_RECORDING_PARTS: Final = (
     *("カラオケ", "歌ってみた", "弾いてみた", "ライブ", "カバー", "翻唱", "伴奏", "现场", "現場"),
     *("노래방", "라이브", "커버"),
 )
-# Additions to the name in a title: guests, and the kind of master. They may be missing on either side.
+# Additions to the name in a title: guests, and the kind of master. Either title may lack them.
 _GUESTS: Final = re.compile(r"\b(?:feat|ft|featuring)\b\.?\s.*", re.IGNORECASE)
 _BESIDE: Final = re.compile(
     r"\b(?:feat|ft|featuring|with|remaster(?:ed)?|remastérisé|mono|stereo|version|edit|mix|single|album|bonus|deluxe|"
@@ -53,8 +53,8 @@ _LITTLE: Final = frozenset({"the", "a", "an", "and", "und", "et", "y", "n"})
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A track as its service describes it. `length_ms` is 0 and `isrc` empty when it does not say them. `uri` is the
-    link of the service."""
+    """A track as its service describes it. `length_ms` is 0 and `isrc` empty if it does not give them. `uri` is the
+    service's link."""
 
     uri: str
     title: str
@@ -69,21 +69,21 @@ class Recording:
 
     @property
     def words(self) -> str:
-        """What to search for: the first artist, and the title without its guests."""
+        """The words to search for: the first artist, and the title without its guests."""
         title = _BRACKETS.sub(lambda found: "" if _GUESTS.match(_inside(found)) else found[0], self.title)
         title = _GUESTS.sub("", title)
         return " ".join(f"{self.artists[0] if self.artists else ''} {title}".split())
 
 
 def fitting(wanted: Recording, found: Sequence[PlaylistEntry]) -> list[PlaylistEntry]:
-    """Those of `found` that are the recording, the likeliest first: the artist's own before others' uploads, then by
-    how near their length is."""
+    """The entries of `found` that are the recording, the likeliest first: the artist's own uploads before others, then
+    by the difference of lengths."""
     is_fit = [entry for entry in found if _is_it(wanted, entry)]
     return sorted(is_fit, key=lambda entry: (not _is_by_artist(wanted, entry), abs(entry.length_ms - wanted.length_ms)))
 
 
 def nearest(wanted: Recording, found: Sequence[PlaylistEntry]) -> PlaylistEntry | None:
-    """Which of `found` comes closest, for a message that says why none fits: one with the title before others."""
+    """The closest entry of `found`, for a message that says why none fits. An entry with the title comes first."""
     return min(
         found,
         key=lambda entry: (not _has_title(wanted, entry), abs(entry.length_ms - wanted.length_ms)),
@@ -107,7 +107,7 @@ def _has_title(wanted: Recording, entry: PlaylistEntry) -> bool:
 
 
 def _is_by_artist(wanted: Recording, entry: PlaylistEntry) -> bool:
-    """`… - Topic` is what YouTube calls the uploads of labels."""
+    """YouTube names the uploads of labels `… - Topic`."""
     author = entry.author.removesuffix(" - Topic")
     return any(_names(artist, author) for artist in _each_artist(wanted))
 
@@ -123,7 +123,7 @@ def _all_of(entry: PlaylistEntry) -> str:
 
 
 def _name_of(title: str) -> str:
-    """The title without additions to its name; the whole title when nothing else is in it."""
+    """The title without additions to its name; the whole title if nothing else remains."""
     name = _BRACKETS.sub(lambda found: "" if _BESIDE.search(_inside(found)) else found[0], title)
     name, dash, beside = name.partition(" - ")
     if dash and not _BESIDE.search(beside):
@@ -136,7 +136,7 @@ def _inside(found: re.Match[str]) -> str:
 
 
 def _names(wanted: str, text: str) -> bool:
-    """Whether all words of `wanted` are in `text`, or its letters in a row, as in `AdeleVEVO` and in scripts without
+    """Whether `text` contains all words of `wanted`, or its letters in a row, as in `AdeleVEVO` and in scripts without
     blanks."""
     words, there = _telling(_words(wanted)), _words(text)
     if not words:
@@ -145,8 +145,8 @@ def _names(wanted: str, text: str) -> bool:
 
 
 def _other_recording(text: str, wanted: Recording) -> set[str]:
-    """The words in `text` that mean another recording, but for those in the artists' names and one of each in the
-    name of the song, as in `Live Forever`."""
+    """The words in `text` that mean another recording, except for those in the artists' names, and for one occurrence
+    of each word in the name of the song, as in `Live Forever`."""
     words = _words(text)
     for word in _words(_name_of(wanted.title)):
         if word in words:
@@ -163,7 +163,7 @@ def _words(text: str) -> list[str]:
 
 
 def _telling(words: list[str]) -> list[str]:
-    """The words without often omitted ones, unless there are no others."""
+    """The words without those that are often omitted, unless there are no others."""
     return [word for word in words if word not in _LITTLE] or words
 
 

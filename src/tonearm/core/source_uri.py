@@ -1,9 +1,9 @@
 """The URIs of sources: links, files, sounds, plain paths and searches, parsed once into one comparable form.
 
-All forms that resolvers and browsers take for one host become the same text: letters of other widths or cases, a
+All spellings of a host that resolvers and browsers accept become the same text: letters of other widths or cases, a
 trailing dot, `0x7f.1` for 127.0.0.1. So a different spelling of the host cannot evade a pattern for it. Neither `idna`
 nor `yarl` normalises like this: both leave `0x7f.1` as it is, `idna` refuses `my_host` and removes soft hyphens
-silently, `yarl` accepts symbols that are no letters.
+silently, and `yarl` accepts symbols that are not letters.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach a server that listens on `host`."""
+    """Whether only programs on this machine reach a server that listens on `host`."""
     address = address_of(host)
     return host.lower() == "localhost" or (address is not None and address.is_loopback)
 
@@ -52,7 +52,7 @@ _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PERCENT_PAIR: Final = re.compile(r"%([0-9A-Fa-f]{2})|%", re.ASCII)
 _ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,5}$", re.ASCII)
 CUE_ENDING: Final = ".cue"
-# Endings of lists of tracks. `.m3u8` is not among them: mostly it names one stream (HLS).
+# Endings of lists of tracks. `.m3u8` is not among them, because it usually names one stream (HLS).
 _TRACK_LIST_ENDINGS: Final = (".m3u", ".pls", ".xspf", ".asx", ".wax", ".wvx", ".rss", ".xml", ".atom", CUE_ENDING)
 HLS_ENDING: Final = ".m3u8"
 _PLAYLIST_ENDINGS: Final = (*_TRACK_LIST_ENDINGS, HLS_ENDING)
@@ -67,7 +67,8 @@ _AUDIO: Final = re.compile(r"#(?:([^#]*)&)?audio=([A-Za-z0-9-]{1,35})(?:&([^#]*)
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 # The URI of a sound that a client sent.
 _SOUND: Final = re.compile(r"sound:([0-9a-f]{1,64})", re.ASCII | re.IGNORECASE)
-# A host as people write it: `www.…`, a name and what lies on it, one of the most usual domains, or a name and a port.
+# A host as people write it: `www.…`, a name with a path, a name in one of the most usual domains, or a name with a
+# port.
 _HOST_WITHOUT_SCHEME: Final = re.compile(
     r"(?:[a-z0-9-]+\.)*(?:www\.[a-z0-9.-]+|[a-z0-9-]+\.(?:[a-z]{2,24}(?=[/?])|(?:com|net|org|fm|tv)\b))(?::[0-9]+)?(?:[/?].*)?$"
     r"|(?:[a-z0-9-]+\.)*[a-z0-9-]+:(?P<port>[0-9]{1,5})(?:[/?].*)?$",
@@ -80,7 +81,7 @@ _LINK: Final = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?//|https?:|)([^/?#@]*@)?([^?
 _ITEM: Final = re.compile(r"[#&]item=([1-9][0-9]{0,2})$", re.ASCII)
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _MAX_PORT: Final = 65535
-# RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
+# RFC 3986: characters that are allowed in a path, a query or a fragment; `%` because pairs were corrected before.
 _SAFE_IN_PATH: Final = "%/:@!$&'()*+,;=~"
 _SAFE_IN_QUERY: Final = _SAFE_IN_PATH + "?"
 _NOT_ALLOWED: Final = re.compile(r"(?:%(?![0-9A-Fa-f]{2}))+|[^A-Za-z0-9._~:@!$&'()*+,;=/?%-]+", re.ASCII)
@@ -90,7 +91,7 @@ _DOTS: Final = _HERE | _UP
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # Control characters, halves of surrogate pairs, line and paragraph separators.
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
-# A byte of a file's name that is no UTF-8, as Python and `file:` URIs keep it.
+# A byte of a file's name that is not UTF-8, in Python's form, which `file:` URIs keep as well.
 _BYTE: Final = re.compile("[\udc80-\udcff]")
 _MAX_HOST_CHARACTERS: Final = 253
 _MAX_LABEL_CHARACTERS: Final = 63
@@ -105,18 +106,18 @@ class SourceUri:
     """A URI of valid form, and whether the node's policy allows it.
 
     `given` is the text that was parsed. `normalised` is the comparable form, which the policy checks. `opened` is
-    fetched: for `http`, path and query are as written, since a signed link is valid in no other form. Only dot segments
-    and characters that a URI may not contain are changed. `host` (None for a file) is in the form of `normalise_host`;
-    `port` is the port to connect to. `path` is percent-encoded for `http`. For `file` it is a plain path without `.`
-    and `..`, and with surrogate escapes for bytes that are not UTF-8, as in `os`.
+    fetched: for `http`, path and query stay as written, because a signed link is valid in no other form. Only dot
+    segments and characters that a URI may not contain are changed. `host` (None for a file) is in the form of
+    `normalise_host`; `port` is the port to connect to. `path` is percent-encoded for `http`. For `file` it is a plain
+    path without `.` and `..`, and with surrogate escapes for bytes that are not UTF-8, as in `os`.
 
     Only `SourcePolicy.admit` sets `is_admitted`; nothing is dialled or opened without it. `came_through_proxy`: the URI
     was requested through a proxy. The stricter rules then also apply to every URI that it leads to. `start_ms` and
     `end_ms` are the part that a fragment `#t=start,end` names (None: to the end). `audio` is the audio track that a
     fragment `#audio=` names, by number or language (empty: none). Both fragments are in `given` only.
 
-    A search has words instead of an address; its results are parsed and checked separately. A sound has the id of bytes
-    that a client sent.
+    A search has words instead of an address; its results are parsed and checked separately. A sound has the id of
+    audio that a client sent.
     """
 
     kind: Literal["http", "file", "search", "sound"]
@@ -129,13 +130,13 @@ class SourceUri:
     came_through_proxy: bool = field(default=False, compare=False)
     start_ms: int = field(default=0, compare=False)
     end_ms: int | None = field(default=None, compare=False)
-    # Of `http`, what is fetched where that is not the normalised form.
+    # For `http`, the URI that is fetched, if it differs from the normalised form.
     written: str | None = field(default=None, compare=False)
     audio: str = ""
 
     @property
     def opened(self) -> str:
-        """The URI that is fetched, or the path of a file, if it is Unicode."""
+        """The URI that is fetched, or the path of a file if that is valid Unicode."""
         return self.path if self.kind == "file" and _BYTE.search(self.path) is None else self.written or self.normalised
 
     @property
@@ -154,7 +155,8 @@ class SourceUri:
 
     @property
     def names_track_list(self) -> bool:
-        """Whether the path ends as lists of tracks do. `.m3u8` does not count: mostly it is one stream."""
+        """Whether the path has the ending of a list of tracks. `.m3u8` does not count, because it is usually one
+        stream."""
         return self.kind != "search" and self.path.lower().endswith(_TRACK_LIST_ENDINGS)
 
     @property
@@ -169,7 +171,7 @@ class SourceUri:
 
     @property
     def page(self) -> tuple[str, int | None]:
-        """The URI of a page, and which of its recordings is meant, counted from 1; None: all of them."""
+        """The URI of a page, and the number of the requested recording on it, from 1; None: all of them."""
         found = _ITEM.search(self.opened)
         return (self.opened, None) if found is None else (self.opened[: found.start()], int(found[1]))
 
@@ -226,8 +228,8 @@ def item_of_page(page: SourceUri, number: int) -> str:
 
 
 def joined_uri(base: SourceUri, reference: str) -> str:
-    """The absolute form of `reference` relative to the http URI `base` (RFC 3986, 5.2.2). Only dot segments of a
-    relative path are changed."""
+    """The absolute form of `reference`, relative to the http URI `base` (RFC 3986, 5.2.2). Only the dot segments of a
+    relative path change."""
     if _SCHEME.match(reference):
         return reference
     target = base.opened.partition("#")[0]
@@ -255,7 +257,7 @@ def media_fragment(start_ms: int, end_ms: int | None) -> str:
 
 
 def _without_audio(text: str) -> tuple[str, str]:
-    """The text without a fragment that names one of several sounds, and which sound that is."""
+    """The text without a fragment that names one of several audio tracks, and the name of that track."""
     found = _AUDIO.search(text)
     if found is None or not found.start():
         return text, ""
@@ -266,7 +268,7 @@ def _without_audio(text: str) -> tuple[str, str]:
 def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
     """The text before a fragment that names a part, where the part starts and where it ends, both in ms.
 
-    A fragment that names no time, or an end that is not behind the start, is ignored, as W3C demands.
+    A fragment without a time, or with an end that is not after the start, is ignored, as W3C requires.
     """
     found = _FRAGMENT.search(text)
     if found is None or (found[1] is None and found[2] is None) or not found.start():
@@ -298,7 +300,7 @@ def _parse(given: str, text: str) -> SourceUri:
 
 
 def hint_for_link(text: str) -> str:
-    """A sentence with a leading space for a text without a scheme that is probably a link; otherwise ""."""
+    """A sentence with a leading space, if the text without a scheme is probably a link; otherwise ""."""
     link = link_without_scheme(text)
     return f" If it is meant as a link, write {link[:_SHOWN_CHARACTERS]}." if link else ""
 
@@ -340,7 +342,7 @@ def title_from_uri(uri: SourceUri) -> str:
 
 
 def title_from_text(text: str) -> str:
-    """`title_from_uri` of a text; the text itself when it is no URI."""
+    """`title_from_uri` of a text; the text itself if it is not a URI."""
     try:
         return title_from_uri(parse_source_uri(text))
     except BadRequest:
@@ -348,7 +350,7 @@ def title_from_text(text: str) -> str:
 
 
 def has_playlist_ending(name: str) -> bool:
-    """Whether a name or path has the ending of a playlist, of tracks or of a stream's segments."""
+    """Whether a name or path has the ending of a playlist, whether of tracks or of a stream's segments."""
     return name.lower().endswith(_PLAYLIST_ENDINGS)
 
 
@@ -426,7 +428,7 @@ def _allowed(text: str) -> str:
 
 
 def _without_dot_segments(path: str) -> str:
-    """RFC 3986, 5.2.4, for a path after an authority: always absolute. Dots may be percent-encoded."""
+    """RFC 3986, 5.2.4, for a path after an authority, which is always absolute. Dots may be percent-encoded."""
     kept: list[str] = []
     segments = path.removeprefix("/").split("/")
     for segment in segments:
@@ -490,7 +492,7 @@ def split_fragment(path: str) -> tuple[str, str]:
 
 def normalise_host(host: str) -> str:
     """`host` in lower case ASCII: a name without trailing dot, an IPv4 address in four decimal numbers, or an IPv6
-    address, compressed and without brackets. Raises BadRequest for what is none of these."""
+    address, compressed and without brackets. Raises BadRequest for any other text."""
     if host.startswith("["):
         return _ipv6(host)
     folded = _fold(host.translate(_IDEOGRAPHIC_FULL_STOPS))

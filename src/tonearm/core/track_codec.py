@@ -20,7 +20,7 @@ from tonearm.core.errors import BadRequest, InvalidIdentifier
 from tonearm.core.source_uri import direct_track_info
 from tonearm.core.track_info import TrackInfo
 
-MAX_ENCODED_CHARACTERS: Final = 1 << 20  # as much as a request body can hold
+MAX_ENCODED_CHARACTERS: Final = 1 << 20  # the most that a request body can hold
 
 _VERSION: Final = 3
 _VERSIONED: Final = 0x40000000
@@ -74,7 +74,7 @@ def decode_track(encoded: str) -> TrackInfo:
 
 
 def is_encoded_track(text: str) -> bool:
-    """Whether `text` is an encoded track, and not a URI. A relative path could hardly be one by chance."""
+    """Whether `text` is an encoded track, and not a URI. A relative path is hardly ever one by chance."""
     try:
         decode_track(text)
     except InvalidIdentifier:
@@ -155,7 +155,7 @@ def _decode_message(reader: _MessageReader, *, is_versioned: bool) -> TrackInfo:
 
 
 def _decode_source_extras(reader: _MessageReader, source_name: str) -> str:
-    """Reads past the fields of the source, and returns the container's name when they are that."""
+    """Skips the fields of the source, and returns the container's name if they contain one."""
     extras_size = reader.remaining() - _POSITION_BYTES
     if extras_size < 0:
         raise InvalidIdentifier("The encoded track ends before its position; it was cut off.")
@@ -213,7 +213,7 @@ def _nullable_text(text: str | None) -> bytes:
 
 MAX_JAVA_TEXT_BYTES: Final = 0xFFFF  # the length before a string is a uint16
 
-# Text is decoded in pieces, since decoding surrogates keeps the interpreter lock.
+# Text is decoded in pieces, because decoding surrogates holds the interpreter lock.
 _PIECE_BYTES: Final = 6 * 1024
 
 _NUL: Final = b"\xc0\x80"
@@ -238,7 +238,7 @@ def decode_java_text(encoded: bytes) -> str:
     """The text in `encoded`. Raises ValueError for anything that is not modified UTF-8, and for lone surrogates."""
     if max(encoded, default=0) >= _FIRST_FOUR_BYTE_LEAD:
         raise ValueError("A character is encoded in four bytes.")
-    # C0 is never a following byte, so this finds nothing but encoded NULs.
+    # C0 is never a following byte, so this finds only encoded NULs.
     plain = encoded.replace(_NUL, b"\x00")
     try:
         return plain.decode("utf-8")
