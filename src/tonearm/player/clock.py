@@ -24,35 +24,35 @@ PHASE_MEMBERS: Final = 100
 BEAT_MEMBERS: Final = 50
 FULL_BEAT_MEMBERS: Final = 25  # where a phase has more members than `PHASE_MEMBERS`
 CATCH_UP_FRAMES: Final = 10
-TICK_LATE_S: Final = 0.1  # a tick that begins so late means that the node is behind
-BEHIND_S: Final = 0.2  # what came while the loop stood still is read, decoded and rendered only afterwards
+TICK_LATE_S: Final = 0.1  # a tick that begins this late means that the node is behind
+BEHIND_S: Final = 0.2  # data that came while the loop was blocked is read, decoded and rendered only afterwards
 LOG_INTERVAL_S: Final = 10.0
 _PHASE_S: Final = FRAME_S / PHASES
-TIMER_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds, so they may fire so much early
+TIMER_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds, so they may fire this much early
 
 log = logging.getLogger(__name__)
 
 
 class Ticking(Protocol):
-    """A member of the clock, which does one frame's work at each tick."""
+    """A member of the clock, which does the work of one frame at each tick."""
 
     def tick(self) -> None: ...
 
     def ticks_skipped(self, count: int) -> None:
-        """The node was so late that the clock skips `count` ticks of this member."""
+        """To be called when the clock skips `count` ticks of this member, because the node is late."""
 
 
 class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that sets the time.
 
     `frames_left_out` counts the ticks that were skipped because the node was over 200 ms late, and those at which a
-    member's buffer was empty for the same reason; `times_left_out` how often that met a member. `lateness` has how late
-    all ticks began.
+    member's buffer was empty because the node was late. `times_left_out` counts how often that happened to a member.
+    `lateness` has the lateness of all ticks.
 
     `beat` is the number of the current tick. `BEAT_MEMBERS` members of a phase share a beat; the next members, and the
     next phase, are one beat ahead. Players fetch frames on every twentieth beat. So members that share a beat fetch
     together, which saves wake-ups. The others fetch in other ticks, because a thousand players that fetch together
-    would make the ticks behind them late. In a phase with many members fewer of them share a beat.
+    would delay the following ticks. In a phase with many members fewer of them share a beat.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Clock:
         self._origin_s = now_s()
         self._phases = [_Phase() for _ in range(PHASES)]
         self._phase_of: dict[Ticking, _Phase] = {}
-        # Next deadline of members that left: a member that joins again at once is not ticked twice within 20 ms.
+        # The next deadline of members that left, so that a member that joins again is not ticked twice within 20 ms.
         self._left_deadline_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
         self.frames_left_out = 0
@@ -105,7 +105,7 @@ class Clock:
             self._left_deadline_s[member] = phase.deadline_s
 
     def play_until(self, time_s: float) -> None:
-        """From `time_s` on nothing is sent: by then others may play in this node's place."""
+        """Sends no frame from `time_s` on, because other nodes may then play in place of this one."""
         self._plays_until_s = time_s
 
     @property
@@ -116,24 +116,24 @@ class Clock:
         return self._now_s()
 
     def next_deadline_s(self, member: Ticking) -> float:
-        """When the member's next tick is due, or would be if it joined at once."""
+        """The time of the member's next tick, or of the tick that it would have if it joined at once."""
         phase = self._phase_of.get(member)
         return self._left_deadline_s.get(member, self._now_s()) if phase is None else phase.deadline_s
 
     def resume_at(self, member: Ticking, deadline_s: float) -> None:
-        """When `member` joins, its first tick is not before `deadline_s`. Does nothing for a member that ticks."""
+        """Sets the earliest time of the first tick after `member` joins. Does nothing for a member that ticks."""
         if member not in self._phase_of:
             self._left_deadline_s[member] = deadline_s
 
     def until_tick_s(self, member: Ticking) -> float:
-        """How long until the member's next tick; a whole frame for a member that does not tick."""
+        """The time until the member's next tick; a whole frame for a member that does not tick."""
         phase = self._phase_of.get(member)
         return FRAME_S if phase is None else max(0.0, phase.deadline_s - self._now_s())
 
     @property
     def is_behind(self) -> bool:
-        """Whether a tick began over 100 ms late just now. Then frames that would fill an empty buffer may have come and
-        not been read yet."""
+        """Whether a tick began over 100 ms late just now. Then frames for an empty buffer may have come without being
+        read yet."""
         return self._now_s() - self._late_at_s < BEHIND_S
 
     def leave_out(self, member: Ticking, ticks: int = 1) -> None:
@@ -143,7 +143,7 @@ class Clock:
         member.ticks_skipped(ticks)
 
     def stop(self) -> None:
-        """Ends all ticks; nobody can join any more."""
+        """Ends all ticks. No member can join any more."""
         self._is_stopped = True
         for member in tuple(self._phase_of):
             self.leave(member)

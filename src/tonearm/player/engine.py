@@ -1,8 +1,8 @@
 """A player's engine: it passes client requests and source reports to the rules, and carries out their actions.
 
-All requests go through `do`: it first passes the frames that are due, then changes the rules, and then carries out
-their events and actions. `Playback` has the rules of a player, `Joins` the rules between two tracks. The session
-decodes, `Sending` sends, and `Sleep` decides when the player goes on without a session.
+All requests go through `do`: it first passes the frames that are due, then applies the change to the rules, then emits
+their events and carries out their actions. `Playback` has the rules of a player, `Joins` the rules between two tracks.
+The session decodes, `Sending` sends, and `Sleep` decides when the player continues without a session.
 """
 
 import logging
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """The engine of one player, until `close`. It is a member of the clock."""
+    """The engine of one player, until `close`. The clock ticks it."""
 
     def __init__(self, playback: Playback, events: EventLog, services: PlayerServices) -> None:
         clock, call_later = services.clock, services.call_later
@@ -59,7 +59,7 @@ class Engine:
         self._is_closed = False
         self._begins_at: int | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
-        self._stuck: SourceId | None = None  # the source that was reported as stuck, while it gives no audio
+        self._stuck: SourceId | None = None  # the source that was reported as stuck and still gives no audio
         self._joins = Joins(playback)
         self._session = DecoderSession(
             weakly(self.receive),
@@ -78,14 +78,15 @@ class Engine:
 
     @property
     def next_sample(self) -> int | None:
-        """Of the current track's file, the first sample that was not sent; None where no frame of it was sent."""
+        """The first sample of the current track's file that was not sent; None if no frame of it was sent."""
         source, sample = self._session.buffer.sent_to
         playback = self._playback
         is_there = source == playback.current_source and ms_of_samples(max(0, sample)) == playback.position_ms
         return sample if is_there else None
 
     def begin_at(self, sample: int | None) -> None:
-        """The track that is opened next begins with this sample of its file, where that lies at its position."""
+        """Sets the first sample of the next track that is opened. It is ignored if it is not at the track's
+        position."""
         self._begins_at = sample
 
     def stop(self) -> None:
@@ -102,7 +103,8 @@ class Engine:
     # Requests
 
     def do(self, change: Callable[[Requests], Outcome]) -> None:
-        """Changes the rules and does what they ask for. Raises what `change` raises; then nothing is done."""
+        """Applies a change to the rules and carries out the outcome. Raises any error of `change`, with nothing
+        done."""
         self.catch_up()
         sound = self._joins.sound if self._sending.sounds else None
         may_fade_yet = self._joins.may_fade_yet
@@ -116,19 +118,19 @@ class Engine:
         self._frames_arrived()
 
     def start_clock(self) -> None:
-        """Starts the position: the first listener has come, or the wait for a listener is over."""
+        """Starts the position, because the first listener has come or the wait for a listener is over."""
         self._perform(self._playback.start_clock())
         self.listeners_changed()
         self._frames_arrived()
 
     def catch_up(self) -> None:
-        """Moves a sleeping player on by the frames that are due. To be called before anything is asked of a player."""
+        """Moves a sleeping player on by the frames that are due. To be called before the state of a player is read."""
         if frames := self._sleep.take_passed_frames():
             self._handle(self._sending.pass_frames(frames))
 
     @property
     def seeks_by_frames(self) -> bool:
-        """Whether a seek should lead to a whole frame, so that the packets of the source still fit."""
+        """Whether seeks should go to whole frames, so that the packets of the source still fit."""
         return self._session.seeks_by_frames
 
     @property
@@ -137,7 +139,7 @@ class Engine:
 
     @property
     def sounds_for_streams(self) -> bool:
-        """Whether a stream that begins now has sound in it, or is about to."""
+        """Whether a stream that begins now has audio, or will have it soon."""
         playback = self._playback
         return playback.state in (PlayerState.PLAYING, PlayerState.LOADING) and not playback.paused
 
@@ -146,7 +148,8 @@ class Engine:
         return self._sending.quality
 
     def listeners_changed(self) -> None:
-        """Has frames rendered in the forms of all listeners; without any before the clock starts, in PCM."""
+        """Requests frames in the forms of all listeners. Without listeners, before the clock starts, the form is
+        PCM."""
         if not self._is_closed:
             self.catch_up()
             is_made_ready = not self.broadcast.outputs and not self._playback.clock_started
@@ -157,7 +160,7 @@ class Engine:
             self._update_ticking()
 
     def emit(self, events: tuple[Event, ...]) -> None:
-        """Tells the player's clients, and the node, what has happened."""
+        """Sends events to the player's clients and to the node."""
         self._services.told(self._playback.player_id, events)
         for event in events:
             self._events.add(event, is_heard=len(self.broadcast) > 0)
@@ -167,8 +170,8 @@ class Engine:
     # Actions of the rules
 
     def _perform(self, outcome: Outcome, *, skipped: HeardSource | None = None) -> None:
-        """Emits the events, carries out the actions and plans what is to sound. `skipped`: the sound that a skip ends,
-        which may fade out."""
+        """Emits the events, carries out the actions and plans the audio. `skipped`: the audio that a skip ends, which
+        may fade out."""
         self.emit(outcome.events)
         playback, session, actions = self._playback, self._session, outcome.actions
         cut_fade = None
@@ -216,7 +219,7 @@ class Engine:
                     self._session.open(source, track, sample, delay_s, waiting, ends_rest=not sleeps_on)
 
     def _open_next_in_time(self) -> None:
-        """Has the next track opened when little of the current track is left."""
+        """Opens the next track when little of the current track is left."""
         if self._joins.take_opening(self._session.plans.is_decoded, has_listeners=len(self.broadcast) > 0):
             self._perform(self._playback.next_is_due())
 
@@ -247,7 +250,7 @@ class Engine:
             self._session.buffer.end_plain_run()
 
     def _update_ticking(self) -> None:
-        """Has the clock tick this player only while there is something to send."""
+        """Lets the clock tick this player only while it has frames or silence to send."""
         if self._is_closed:
             return
         sending = self._sending
@@ -325,7 +328,7 @@ class Engine:
     # Sleep
 
     def _follow(self) -> None:
-        """To be called when something has changed that decides whether the player may sleep."""
+        """To be called when a condition of the player's sleep has changed."""
         if self._sleep.follow(self._circumstances()):
             self._wake()
 
@@ -348,7 +351,7 @@ class Engine:
         )
 
     def _sleep_timer(self) -> None:
-        """The sleep timer went off: the player falls asleep, or something is due in its sleep."""
+        """Handles the sleep timer: the player falls asleep, or an event is due in its sleep."""
         if not self._sleep.is_asleep:
             if self._sleep.falls_asleep(self._circumstances(), self._clock.next_deadline_s(self)):
                 self._session.rest()
@@ -372,7 +375,7 @@ class Engine:
             self._sleep.woke(next_s, self._clock.next_deadline_s(self))
 
     def _pass_frame(self) -> None:
-        """A frame's time while the source is being opened again after a sleep."""
+        """Passes one frame's time without audio, while the source is opened again after a sleep."""
         self._sending.send_silence()
         if self._sleep.passes_frames:
             self._handle(self._sending.pass_frames(1))
@@ -434,7 +437,8 @@ class Engine:
         playback = self._playback
         is_early = self._sending.sends_music or (playback.paused and playback.is_in_mid_track)
         if source == playback.current_source and is_early:
-            # It was opened again, in another session: its buffered frames are sent before it fails, and a pause ends.
+            # The source was opened again in another session. Its buffered frames are sent, and a pause ends, before the
+            # failure is reported.
             self._late_failure = (source, failure)
         else:
             self._fail(source, failure)
@@ -452,7 +456,7 @@ class Engine:
         self._handle(sending.frames_arrived())
         if self._sleep.is_waking and self._session.frames_ahead:
             self._sleep.woken(self._circumstances())
-            self._session.grant()  # with which the last frames, rendered again, become MP3
+            self._session.grant()  # the last frames, rendered again, become MP3 with this grant
             self._perform(Outcome())  # plans the overlays that waited for the audio
         if sending.is_buffering or not self._playback.wants_frames:
             self._update_ticking()
@@ -473,13 +477,13 @@ class Engine:
 
     @property
     def _patience(self) -> Patience:
-        """How long the current source may give no audio. After a pause, and after a wait that does not count, it has
-        the whole time again."""
+        """How long the current source may give no audio. After a pause, and after a wait that does not count, the time
+        begins again."""
         is_in_mid_track = self._playback.is_in_mid_track
         return PATIENCE_IN_MID_TRACK if is_in_mid_track else patience_at_start(self._services.settings.start_timeout_s)
 
     def went_wrong(self) -> None:
-        """After an error in the node's code: fails the track, so that the player goes on and clients see why."""
+        """Fails the track after an error in the node's code, so that the player continues and clients see the cause."""
         try:
             source = self._playback.current_source
             if source is not None:

@@ -1,4 +1,4 @@
-"""The interface of a player that the server uses, on whichever node the player is."""
+"""The interface of a player for the server. The player may be on any node."""
 
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol
@@ -17,7 +17,7 @@ _P = ParamSpec("_P")
 
 
 class Listened(Protocol):
-    """The part of a player that listeners need. `player.player.Player` documents it."""
+    """The interface of a player for its listeners. `player.player.Player` documents it."""
 
     def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]: ...
 
@@ -30,7 +30,7 @@ class Listened(Protocol):
 
 
 class PlayerHandle(Listened, Protocol):
-    """A player for the server. `player.player.Player` documents it."""
+    """The interface of a player for the server. `player.player.Player` documents it."""
 
     @property
     def player_id(self) -> str: ...

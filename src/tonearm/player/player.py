@@ -1,6 +1,5 @@
-"""A player, as its clients see it: their requests, its listeners and event clients, and its state.
-
-`Engine` makes the player play.
+"""A player as its clients see it: their requests, its listeners and event clients, and its state. `Engine` does the
+playing.
 """
 
 import logging
@@ -44,11 +43,11 @@ _SETTLE_S: Final = 1.0  # for so long a new stream waits for sound, and gets no 
 
 
 class Player:
-    """One player from create to delete. All methods but `delete` and `close` return at once. Only the loop's thread may
-    call them.
+    """One player from its creation to its deletion. All methods except `delete` and `close` return at once. Only the
+    event loop's thread may call them.
 
-    Without a `first_track` the player begins idle; with a `snapshot` it goes on where the snapshot was taken, in a new
-    life, whose first event is `came`.
+    Without a `first_track` the player begins idle. With a `snapshot` it continues where the snapshot was taken, in a
+    new life, whose first event is `came`.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class Player:
             services.call_later,
         )
         self._told_listeners = 0  # in the last ListenersChange
-        self._told_timer: Cancellable | None = None  # runs for a while after it
+        self._told_timer: Cancellable | None = None  # runs for a while after that event
         self.is_deleted = False
         self._engine = Engine(self._playback, self._events, services)
         self._broadcast, self._overlays = self._engine.broadcast, self._engine.overlays
@@ -93,7 +92,7 @@ class Player:
             settings.first_listener_wait_ms / 1000, self._start_clock
         )
         self._companions: dict[str, Companion] = {}
-        self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of companions not yet back
+        self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of companions not returned yet
         self._awaits_voice = False
         self._voice = VoiceTelling(services.call_later, lambda voice: self._engine.emit((VoiceState(voice),)))
         if snapshot is not None:
@@ -112,12 +111,12 @@ class Player:
     # Requests of clients
 
     def do(self, change: Callable[Concatenate[Requests, _P], Outcome], *values: _P.args, **named: _P.kwargs) -> None:
-        """Does what a client asks for: a method of `Requests`, with the values for it. Raises what that raises; then
-        nothing is done."""
+        """Carries out a client's request: a method of `Requests` with its values. Raises any error of the method, with
+        nothing done."""
         self._engine.do(lambda rules: change(rules, *values, **named))
 
     def seek(self, position_ms: int) -> None:
-        """Seeks to `position_ms`; while packets are passed through, to the frame with it. Raises `NotSeekable`."""
+        """Seeks to `position_ms`, or, while packets are passed through, to its frame. Raises `NotSeekable`."""
         self._engine.catch_up()
         to_frame_ms = position_ms % FRAME_MS if self._engine.seeks_by_frames else 0
         self.do(Requests.seek, position_ms - to_frame_ms)
@@ -127,7 +126,7 @@ class Player:
         self.seek(self._rules.position_ms + offset_ms)
 
     def add_overlays(self, *new: tuple[Track, OverlaySettings]) -> None:
-        """Has these tracks sound over the music, together as soon as all of them have audio. Raises `LimitReached`."""
+        """Plays these tracks over the music, together as soon as all of them have audio. Raises `LimitReached`."""
         self._engine.do(lambda _: self._overlays.add(*new))
 
     def remove_overlay(self, overlay_id: str) -> None:
@@ -135,7 +134,7 @@ class Player:
         self._engine.do(lambda _: self._overlays.remove(overlay_id))
 
     def change_metadata(self, merge: bool, value: Json) -> None:
-        """Raises `BadRequest` when `value`, or what it leads to, is too long."""
+        """Raises `BadRequest` when `value`, or the result of the change, is too long."""
         metadata = value
         self._require_metadata(value)
         if merge:
@@ -151,19 +150,19 @@ class Player:
             await self.close()
 
     def end(self, reason: DeleteReason | None = None) -> None:
-        """Emits the end and closes all connections. `close` is to be called next."""
+        """Emits the end and closes all connections. The caller calls `close` next."""
         try:
             self._stop()
             *ends, deleted = self._playback.delete(reason).events
             self._engine.emit((*ends, *self._overlays.remove_all(), deleted))
-        finally:  # nobody can delete the player again
+        finally:  # the player cannot be deleted again
             self.is_deleted = True
             self.close_connections(CloseCode.DELETED, "the player was deleted")
 
     def give_up(self, reason: str) -> PlayerSnapshot:
-        """Stops at the frame that was sent last, for the player to go on elsewhere, and returns all that it needs
-        there. Nothing has ended for its clients: their connections are closed with `reason`, and no event says more.
-        `close` is to be called next."""
+        """Stops at the frame that was sent last, so that the player can continue elsewhere, and returns its snapshot
+        for that. No event is emitted, because nothing has ended for the clients. Their connections are closed with
+        `reason`. The caller calls `close` next."""
         try:
             taken = self.record()
             self._stop()
@@ -183,7 +182,7 @@ class Player:
         self._services.totals.add(self._engine.quality)
 
     async def close(self) -> None:
-        """Returns when the sources of a player that has ended are closed."""
+        """Closes the sources of a player that has ended."""
         await self._engine.close()
 
     # Listeners and event clients
@@ -194,8 +193,9 @@ class Player:
         """Adds a listener; the first counted listener starts the position. Returns a call that removes the listener.
         Raises `LimitReached`, and `BadRequest` for Opus where that cannot be encoded.
 
-        A listener that is not counted gets frames, but neither shows nor starts the position before `count`. Strangers
-        are logged at debug level: they could fill the log. A voice in a channel is a kind of its own.
+        A listener that is not counted gets frames. Before `count` it does not show, and does not start the position.
+        Strangers are logged at debug level, because they could fill the log. A voice in a channel is a listener kind of
+        its own.
         """
         opus_problem = self._services.pool.opus_problem
         if sink.output.format == "opus" and opus_problem:
@@ -226,15 +226,15 @@ class Player:
         return leave
 
     def count(self, sink: FrameSink, listeners: int = 1) -> None:
-        """Counts a listener that was attached without being counted: as many, where it passes on to others."""
+        """Counts a listener that was attached uncounted: as `listeners`, if it forwards the audio to others."""
         if self._broadcast.count(sink, listeners):
             if listeners and not self._awaits_voice:
                 self._start_clock()
             self._tell_listeners()
 
     def await_voice(self) -> None:
-        """The clock of this new player waits until sound can flow to its voice, so that the channel hears the first
-        sample; but not for more than 10 s, and not for a voice that is given up."""
+        """Lets the clock of this new player wait until its voice can send audio, so that the channel hears the first
+        sample. The clock waits 10 s at most, and not for a voice that was given up."""
         self._cancel_first_wait()
         self._awaits_voice = True
         self._first_wait = self._services.call_later(_VOICE_WAIT_S, self._start_clock)
@@ -248,7 +248,7 @@ class Player:
             self._start_clock()
 
     def forget_voice(self) -> None:
-        """Forgets a voice that ended with another process. A present voice is ended by its owner."""
+        """Forgets a voice that ended with another process. Only its owner ends a present voice."""
         if self._left_records.pop(VOICE, None) is not None:
             self._services.changed(self.player_id)
             self.voice_changed(None)
@@ -265,8 +265,8 @@ class Player:
         return self._events.state_message(self.status())
 
     def accompany(self, name: str, companion: Companion) -> Callable[[], None]:
-        """Something of this name lives beside the player from now on, and is saved with it. Returns a call that ends
-        that. After a change of the companion its owner calls this again with it."""
+        """Adds a companion under this name, which is saved with the player. Returns a call that removes it. After a
+        change of the companion its owner calls this again with it."""
         self._left_records.pop(name, None)
         self._companions[name] = companion
         self._services.changed(self.player_id)
@@ -279,7 +279,7 @@ class Player:
         return leave
 
     def companion_record(self, name: str) -> Json:
-        """What was saved of a companion that has not come back; None when there was none."""
+        """The saved record of a companion that has not returned; None without one."""
         return self._left_records.get(name)
 
     def close_connections(self, code: CloseCode, reason: str) -> None:
@@ -303,7 +303,7 @@ class Player:
         return not self.is_deleted and self._playback.has_unread(depth, first)
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
-        """Takes the tags of a track that may still wait; `facts` are None when they could not be read."""
+        """Takes the tags of a track that may still be waiting; `facts` are None if they could not be read."""
         if not self.is_deleted:
             self._engine.emit(self._playback.tags_read(track_id, facts).events)
 
@@ -329,7 +329,7 @@ class Player:
 
     @property
     def history(self) -> tuple[PlayedTrack, ...]:
-        """What was played, newest first."""
+        """The played tracks, newest first."""
         return self._rules.history
 
     def overlay(self, overlay_id: str) -> OverlayStatus:
@@ -341,7 +341,7 @@ class Player:
         return self._playback.metadata
 
     def title(self) -> tuple[str, str]:
-        """Artist and title of the selected track, each empty when it is not known."""
+        """Artist and title of the selected track, each empty if unknown."""
         info = self._playback.current.info
         return info.author, info.title
 
@@ -355,7 +355,7 @@ class Player:
         )
 
     def snapshot(self) -> PlayerSnapshot:
-        """All that is needed to create the player again."""
+        """The data that is needed to create the player again."""
         taken = self._rules.snapshot()
         if not self._companions and not self._left_records:
             return taken
@@ -363,7 +363,7 @@ class Player:
         return replace(taken, companions=self._left_records | records)
 
     def record(self) -> PlayerSnapshot:
-        """As `snapshot`, with what is needed to go on elsewhere at once."""
+        """As `snapshot`, with the data that is needed to continue elsewhere at once."""
         taken = self.snapshot()
         frames, overlays = self._engine.quality.frames_sent, self._overlays.statuses()
         handover = Handover(self._events.life, self._events.last_seq, frames, self._engine.next_sample, overlays)
@@ -398,13 +398,14 @@ class Player:
 
     @property
     def _rules(self) -> Playback:
-        """The rules, after all frames have passed that are due by now: a sleeping player's track may have ended."""
+        """The rules, after all frames that are due by now have passed, because a sleeping player's track may have
+        ended."""
         self._engine.catch_up()
         return self._playback
 
     def _tell_listeners(self) -> None:
-        """Emits the number of listeners when it has changed: at once after a quiet second, otherwise when the second is
-        over."""
+        """Emits the number of listeners if it has changed: at once after a quiet second, otherwise at the end of the
+        second."""
         listeners = self._broadcast.counted
         if self._told_timer is None and listeners != self._told_listeners and not self.is_deleted:
             self._told_listeners = listeners

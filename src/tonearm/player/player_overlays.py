@@ -1,5 +1,5 @@
-"""The overlays of a player. `core.overlays` has the rules; this module says which sources the engine opens and drops,
-and what is to sound."""
+"""The overlays of a player. `core.overlays` has the rules; this module determines which sources the engine opens and
+drops, and which overlays play."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -38,7 +38,7 @@ class PlayerOverlays:
 
     @property
     def orders(self) -> tuple[OverlayOrder, ...]:
-        """What is to sound over the music."""
+        """The overlays that should play over the music."""
         return self._orders
 
     def statuses(self) -> tuple[OverlayStatus, ...]:
@@ -56,7 +56,7 @@ class PlayerOverlays:
         return self._add(new, [track.start_ms for track, _ in new])
 
     def go_on(self, overlays: Sequence[OverlayStatus]) -> Outcome:
-        """Has overlays of a player that was handed over go on where they are. Raises `LimitReached`."""
+        """Continues the overlays of a player that was handed over at their positions. Raises `LimitReached`."""
         new = [(overlay.track, overlay.settings) for overlay in overlays]
         return self._add(new, [overlay.position_ms for overlay in overlays])
 
@@ -97,16 +97,16 @@ class PlayerOverlays:
         return Outcome()
 
     def session_failed(self, failure: PlayFailure) -> Outcome:
-        """The session met an error, and any overlay may be its cause: all of them end."""
+        """Ends all overlays after an error of the session, because any of them may be the cause."""
         return self._fail(failure, *self._rules.sources)
 
     def wait_changed(self, *, counts: bool) -> None:
-        """Sources that have given no audio have their time from now on or, unless the wait `counts`, not yet."""
+        """Starts the timers of sources that have given no audio, or stops them unless the wait `counts`."""
         for source in self._rules.without_audio:
             self._timers.follow(source, "start" if counts else None, self._start_timeout_s)
 
     def gave_nothing(self, source: SourceId) -> Outcome:
-        """The timer of a source has gone off."""
+        """Handles the timer of a source: the overlay has failed."""
         if self._is_ordered(source):
             return self._fail(SILENT_FOR_TOO_LONG, source)
         return self._fail(never_started(self._start_timeout_s, "the overlay's source gave nothing", Stage.READ), source)
@@ -114,12 +114,12 @@ class PlayerOverlays:
     # Frames are sent
 
     def frame_comes(self) -> tuple[Event, ...]:
-        """To be called before a frame is sent that may have overlays in it. Returns what begins in it."""
+        """To be called before a frame that may have overlays is sent. Returns the starts of overlays in it."""
         begun = self._positions.take_begun(self._buffer.next_frame)
         return tuple(event for source in begun for event in self._rules.began(source))
 
     def frame_sent(self) -> Outcome:
-        """To be called after such a frame. Returns what ended in it."""
+        """To be called after such a frame. Returns the ends of overlays in it."""
         next_frame = self._buffer.next_frame
         ended = {source: self._rules.ended(source) for source in self._positions.take_ended(next_frame)}
         for source in ended:
@@ -146,7 +146,7 @@ class PlayerOverlays:
         return self._end({source: self._rules.failed(source, failure) for source in sources})
 
     def _end(self, ended: Mapping[SourceId, tuple[Event, ...]]) -> Outcome:
-        """What follows from these events of overlays: those that have any are over."""
+        """The outcome of these events. Each overlay with any event is over."""
         over = tuple(source for source, events in ended.items() if events)
         for source in over:
             self._timers.follow(source, None)

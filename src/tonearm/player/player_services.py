@@ -1,4 +1,4 @@
-"""What all players of a node share."""
+"""The objects and the limits that all players of a node share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -39,12 +39,12 @@ class PlayerSettings:
 
 @dataclass(frozen=True, slots=True)
 class PlayerServices:
-    """What all players of a node share."""
+    """The objects that all players of a node share."""
 
     settings: PlayerSettings
     pool: DecoderPool
     opener: PlayersOpener
-    suspect: Callable[[SourceUri], None]  # notes a source that a decoder process worked on when it died
+    suspect: Callable[[SourceUri], None]  # notes a source that a dying decoder process was working on
     clock: Clock
     wall_ms: Callable[[], int]
     call_later: CallLater
@@ -54,4 +54,4 @@ class PlayerServices:
     bursts: Bursts = field(default_factory=Bursts)
     totals: Totals = field(default_factory=Totals)
     told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player
-    changed: Callable[[str], None] = lambda player_id: None  # what is saved of a player changed, and no event says so
+    changed: Callable[[str], None] = lambda player_id: None  # the saved data of a player changed without an event

@@ -1,7 +1,7 @@
 """Sends a player's frames at each tick of the clock.
 
-Frames come from the session's buffer. A frame may come with an event: a track begins or ends, a title changes, an
-update is due. Sending yields these events as values, before or after the frame, and the player's engine handles them.
+Frames come from the session's buffer. A frame may have events: a track begins or ends, a title changes, an update is
+due. `Sending` yields these events as values, before or after the frame, and the player's engine handles them.
 """
 
 from collections.abc import Generator, Iterator
@@ -30,7 +30,7 @@ _KEPT_FRAMES: Final = 15  # stay in the buffer (300 ms), so that sending early c
 class Moment(Enum):
     """Events without a value."""
 
-    READY = "ready"  # enough is buffered to go on after an underrun
+    READY = "ready"  # enough is buffered to continue after an underrun
     NO_FRAME = "no frame"  # the buffer is empty: the engine calls `underrun` or `pass_frames`
     UNDERRAN = "underran"
     MOVED = "moved"  # the position has changed
@@ -40,7 +40,7 @@ class Moment(Enum):
 
 
 class Retitled(NamedTuple):
-    """A stream has this title, from the frame on that was sent last."""
+    """A stream has this title from the last sent frame on."""
 
     source: SourceId
     title: str
@@ -52,8 +52,8 @@ Due: TypeAlias = Moment | Retitled | SourceBegan | SourceEnded | SourceFaded
 class Sending:
     """Sends one player's frames. `beat` is `Clock.beat`.
 
-    The caller handles each event of an iterator before it asks for the next event, since handling may change what is
-    sent.
+    The caller handles each event of an iterator before it takes the next one, because handling may change the frames
+    that are sent.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Sending:
         self._sounds = False
         self.underruns = 0
         self._mp3_end_frame = 0  # frames before this one were encoded to MP3
-        self._mp3_waits = 0  # ticks without a frame since the decoder was asked to encode the rest to MP3
+        self._mp3_waits = 0  # ticks without a frame since the order to encode the rest to MP3
         self.frames_left_out = 0
 
     @property
@@ -119,12 +119,12 @@ class Sending:
 
     @property
     def has_frames(self) -> bool:
-        """Whether frames of the music are to be sent, and enough are buffered."""
+        """Whether music should be sent and enough of it is buffered."""
         return self._playback.wants_frames and (not self._is_buffering or self._plans.has_enough)
 
     @property
     def must_send(self) -> bool:
-        """Whether frames have to be sent though no music plays: a tail, or overlays."""
+        """Whether frames have to be sent although no music plays: a tail, or overlays."""
         return self._must_send_tail or self._must_send_overlays
 
     @property
@@ -133,7 +133,7 @@ class Sending:
         return UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
 
     def wakes(self) -> None:
-        """The source is opened again after a sleep: its first frame is sent as soon as it comes."""
+        """To be called when the source is opened again after a sleep. Its first frame is sent as soon as it comes."""
         self._is_buffering = False
 
     def falls_silent(self) -> None:
@@ -143,8 +143,9 @@ class Sending:
     # A tick
 
     def send_plain(self, beat: int) -> bool:
-        """Sends the next frame if it is plain, as nearly all frames are, and returns True: then the tick is done."""
-        # As `_send`, written out: this is what a tick does, and calls are 3 % of the node's time with Opus.
+        """Sends the next frame if it is plain, as nearly all frames are. Returns True if the tick is done with that."""
+        # The same as `_send`, written out, because nearly every tick runs this and calls take 3 % of the node's time
+        # with Opus.
         payloads = self._buffer.pop_plain()
         if payloads is None:
             return False
@@ -170,7 +171,7 @@ class Sending:
                     yield Moment.NO_FRAME
                     return
                 flags = yield from self._take_due()
-                if self._buffer.frames_ahead and self._playback.wants_frames:  # the events have not voided the frame
+                if self._buffer.frames_ahead and self._playback.wants_frames:  # unless the events have voided the frame
                     yield from self._send_frame(flags, beat)
                     return
         elif self._must_send_tail:
@@ -187,13 +188,13 @@ class Sending:
             yield Moment.READY
 
     def take_early_frames(self) -> int:
-        """How many frames are to be sent at this tick before their time. While there may be more, no frame is plain.
+        """How many frames to send ahead of time at this tick. While there may be more of them, no frame is plain.
 
-        A stream begins with a burst of audio, since Chromium plays nothing before it has read 32 KiB (two seconds at
-        128 kbit/s). A player that has just begun has sent too little for a burst. So while all its listeners are
-        streams that want a burst, the player sends several frames at each tick. It stops when it has sent as much as
-        the shortest burst. From then on it is ahead of its listeners by that length, as it is with every other stream.
-        A live stream gives no frames faster than they play.
+        A stream begins with a burst of audio, because Chromium plays nothing before it has read 32 KiB (two seconds at
+        128 kbit/s). A player that has just begun has sent too little for a burst. So while all its listeners are new
+        streams with a burst, the player sends several frames at each tick. It stops when it has sent as much as the
+        shortest burst. From then on it is ahead of its listeners by that length, as with every other stream. A live
+        stream gives no frames faster than they play.
         """
         missing_frames = self._broadcast.least_burst_ms // FRAME_MS - self._frames_sent
         if missing_frames <= 0:
@@ -204,18 +205,18 @@ class Sending:
         return max(0, min(_MOST_EARLY_FRAMES, missing_frames, self._buffer.frames_ahead - _KEPT_FRAMES))
 
     def send_silence(self) -> None:
-        """Sends a frame of silence to the connections that have to be fed."""
+        """Sends a frame of silence to the connections that require data."""
         if self._broadcast.wants_silence:
             self._broadcast.send_silence(self._frames_sent + 1, is_mp3_awaited=self._is_mp3_awaited())
 
     def underrun(self) -> None:
-        """Notes that there was no frame to send. The next frame is sent when enough of them are buffered."""
+        """Notes that there was no frame to send. Sending continues when enough frames are buffered."""
         self._is_buffering = True
         self._sounds = False
         self._session.underrun()
 
     def pass_frames(self, frames: int) -> Iterator[Due]:
-        """Moves the position on by frames that were never rendered, since nobody listens."""
+        """Moves the position on by frames that were never rendered, because there are no listeners."""
         self._sounds = False
         while frames > 0:
             step = min(frames, UPDATE_INTERVAL_FRAMES - self._frames_sent % UPDATE_INTERVAL_FRAMES)
@@ -226,8 +227,8 @@ class Sending:
             frames -= step
 
     def grant_on_beat(self, beat: int) -> None:
-        """Lets the decoder render on, at beats that players share: the grants of many players wake a decoder process
-        once, and their frames wake this process once."""
+        """Grants the decoder more frames, at beats that players share. So the grants of many players wake a decoder
+        process once, and their frames wake this process once."""
         if beat % GRANT_STEP_FRAMES == 0:
             self._session.grant(is_long_step=beat % LONG_GRANT_STEP_FRAMES == 0)
 
@@ -274,17 +275,17 @@ class Sending:
 
     @property
     def _must_send_tail(self) -> bool:
-        """Whether the tail of a cut has to be sent, so that the cut does not click."""
+        """Whether the tail of a cut has to be sent, which prevents a click."""
         return self._buffer.begins_with_tail and self._playback.clock_started and not self._playback.paused
 
     @property
     def _must_send_overlays(self) -> bool:
-        """Whether the next frame has overlays and no music: it is sent whether the music plays or not."""
+        """Whether the next frame has overlays and no music. Such a frame is sent whether the music plays or not."""
         return self._buffer.begins_with_overlays_alone and self._playback.clock_started
 
     @property
     def _is_ready_in_pause(self) -> bool:
-        """Whether a paused player that was loading has enough to go on with."""
+        """Whether a paused player that was loading has buffered enough."""
         playback = self._playback
         is_loading = playback.clock_started and playback.paused and playback.state is PlayerState.LOADING
         return is_loading and self._plans.has_enough and not self._buffer.begins_with_overlays_alone
@@ -296,7 +297,7 @@ class Sending:
         flags = 0
         while (event := self._plans.take_event()) is not None:
             if isinstance(event, SourceBegan):
-                # A track starts only once, though a seek and another session begin a source of it again.
+                # A track starts only once, although a seek and another session begin a source of it again.
                 flags = 0 if self._playback.is_in_mid_track else FrameFlag.TRACK_STARTS
                 self._begun_source = event.source
             yield event
@@ -319,7 +320,7 @@ class Sending:
         until_opening_ms = self._joins.ms_until_opening(has_listeners=len(self._broadcast) > 0)
         return frames if until_opening_ms is None else min(frames, until_opening_ms // self._plain_step_ms)
 
-    # MP3, and what was sent before
+    # MP3, and earlier audio
 
     def encoded_arrived(self, encoded: Encoded) -> None:
         output, end_frame = encoded.output, encoded.end_frame
@@ -331,7 +332,7 @@ class Sending:
         self._broadcast.send_mp3(output, encoded.first_frame, end_frame, encoded.mp3_frames, begins=encoded.begins)
 
     def _is_mp3_awaited(self) -> bool:
-        """Whether frames that were sent are still being encoded to MP3. The decoder encodes what a grant reports as
+        """Whether sent frames are still being encoded to MP3. The decoder encodes the frames that a grant reports as
         sent."""
         if not has_format(self._broadcast.outputs, "mp3"):
             return False

@@ -1,11 +1,11 @@
-"""Sleep: a player without listeners goes on by the clock alone, without a decoder and without ticks.
+"""Sleep: a player without listeners continues by the clock alone, without a decoder and without ticks.
 
-A player sleeps while its source can be sought and its length is known: then its position and the end of the track
-follow from the time and the speed. Where the length is an estimate, the player wakes a minute before it, to find the
-true end. In a pause nothing has to follow, so a source that can be sought is enough, and the
-track need not have begun. Near the end, and when a listener comes, the player wakes: its source is opened again at the
-player's position. Until audio arrives the position moves on without it, so that a listener who comes does not change
-when the track ends; after a pause it stands.
+A player sleeps while its source is seekable and its length is known, because its position and the end of the track then
+follow from the time and the speed. If the length is an estimate, the player wakes a minute before it, to find the true
+end. In a pause the position does not move, so a seekable source is enough, and the track need not have begun. Near the
+end, and when a listener comes, the player wakes: its source is opened again at the player's position. Until audio
+arrives the position moves on without it, so that a new listener does not change the time at which the track ends. After
+a pause the position stands.
 
 `Sleep` decides; the engine lets the frames pass, closes the session and opens it again.
 """
@@ -21,12 +21,12 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.player.clock import TIMER_EARLY_S, Clock
 from tonearm.player.timers import Alarm, Timers
 
-SLEEP_AFTER_S: Final = KEPT_S  # without listeners; until then the session keeps its claim, too
-GUESS_OFF_MS: Final = 60_000  # how much sooner than by its estimated length a track may end
+SLEEP_AFTER_S: Final = KEPT_S  # without listeners; until then the session also keeps its claim
+GUESS_OFF_MS: Final = 60_000  # how much earlier than its estimated length a track may end
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
-# For how long a listener hears nothing while the source is opened, before the player counts as loading.
+# How long a listener gets no audio while the source is opened, before the player counts as loading.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
-# For how long nothing is sent after a pause: most sources are open sooner.
+# How long nothing is sent after a pause before that; most sources are open sooner.
 STANDING_LIMIT_FRAMES: Final = FRAMES_PER_SECOND // 5
 
 
@@ -37,12 +37,12 @@ class Awake:
 
 @dataclass(frozen=True, slots=True)
 class AboutToSleep:
-    """As `Awake`, while a timer runs: the last listener may come back."""
+    """As `Awake`, while a timer runs, because the last listener may come back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asleep:
-    """Only one timer runs, for the next event. `next_s` is when the next frame passes; None in a pause."""
+    """Only one timer runs, for the next event. `next_s` is the time of the next frame; None in a pause."""
 
     source: SourceId | None
     next_s: float | None
@@ -71,7 +71,7 @@ class Circumstances(NamedTuple):
     """The facts that decide whether a player may sleep. `has_audio`: the player is not waiting for audio. `has_begun`:
     a frame of the current source was sent. `position_rate`: ms of the track that pass in a ms. The source and the next
     source have to be open from `open_from_ms` on, some time before the track's end at `end_ms`. `frames_until_update`:
-    the number of frames before an event is due."""
+    the number of frames until a PlayerUpdate is due."""
 
     source: SourceId | None
     info: TrackInfo
@@ -116,7 +116,7 @@ class Circumstances(NamedTuple):
 
     @property
     def frames_until_due(self) -> int:
-        """How many frames pass in sleep before something is due: an event, or the end of the track."""
+        """How many frames pass in sleep before an event, or the end of the track, is due."""
         if not self.allow_sleep:
             return 0
         until_ms = self.wakes_at_ms
@@ -133,14 +133,14 @@ class Circumstances(NamedTuple):
 
 
 class Sleep:
-    """One player's sleep. Its timer is `Alarm.SLEEP`. The circumstances that a call gets are those of now."""
+    """One player's sleep. Its timer is `Alarm.SLEEP`. Each call gets the present circumstances."""
 
     def __init__(self, clock: Clock, timers: Timers, circumstances: Circumstances) -> None:
         self._clock = clock
         self._timers = timers
         self._now = circumstances
-        self._behind_s = 0.0  # how much later the clock's ticks are than the frames of the last sleep
-        self._quiet_since_s: float | None = None  # None: there was no listener yet
+        self._behind_s = 0.0  # how far the clock's ticks are behind the frames of the last sleep
+        self._quiet_since_s: float | None = None  # None before the first listener
         self._state: SleepState = Awake()
 
     @property
@@ -203,8 +203,8 @@ class Sleep:
         return True
 
     def sleeps_on(self, circumstances: Circumstances) -> bool:
-        """Handles the timer of a sleeping player, after the due frames have passed. Returns whether the player goes on
-        sleeping; False when it may not sleep any more, or when the end of the track is near."""
+        """Handles the timer of a sleeping player, after the due frames have passed. Returns whether the player sleeps
+        on; False if it may not sleep any more, or if the end of the track is near."""
         self._now = circumstances
         if not circumstances.allow_sleep or circumstances.is_near_end:
             return False
@@ -213,17 +213,17 @@ class Sleep:
         return True
 
     def wake(self) -> float | None:
-        """The player wakes. Returns when its next frame is due; None in a pause."""
+        """Wakes the player. Returns the time of its next frame; None in a pause."""
         next_s = self._state.next_s if isinstance(self._state, Asleep) else None
         self._enter(Waking(self._now.source, passes=next_s is not None))
         return next_s
 
     def woke(self, next_s: float, next_tick_s: float) -> None:
-        """The player ticks again: the frame that was due at `next_s` is sent at `next_tick_s`."""
+        """Notes that the player ticks again: the frame that was due at `next_s` is sent at `next_tick_s`."""
         self._behind_s = next_tick_s - next_s
 
     def may_lack_frame(self, circumstances: Circumstances) -> bool:
-        """Whether there may be no audio at a tick, because the player is waking."""
+        """Whether a tick may be without audio, because the player is waking."""
         if not isinstance(self._state, Waking):
             return False
         passes = self._state.passes
@@ -234,13 +234,13 @@ class Sleep:
         return may_pass
 
     def woken(self, circumstances: Circumstances) -> None:
-        """The first audio after a sleep has come."""
+        """To be called when the first audio after a sleep has come."""
         self._now = circumstances
         self._enter(Awake())
         self._prepare()
 
     def stop(self) -> None:
-        """No frames pass any more: the player is deleted."""
+        """Stops the passing of frames, because the player is deleted."""
         self._enter(Awake())
 
     def _prepare(self) -> None:

@@ -10,16 +10,16 @@ from tonearm.core.play_queue import SourceId
 STUCK_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 20.0  # after the source was reported as stuck
 LIVE_PAUSE_S: Final = 10.0
-IDLE_S: Final = 2.0  # a player with nothing to play closes its session then: most get the next track at once
+IDLE_S: Final = 2.0  # a player without a track closes its session after this: most get the next track at once
 START_TIMEOUT_S: Final = 30.0
 
 
 class Alarm(Enum):
-    """What a player has a timer for."""
+    """The timers of a player."""
 
     STALL = "stall"  # the current source gives no audio
-    SLEEP = "sleep"  # the player falls asleep, or something is due in its sleep
-    REST = "rest"  # nothing is to sound, or a paused live stream has gone on, so that what was buffered is out of date
+    SLEEP = "sleep"  # the player falls asleep, or an event is due in its sleep
+    REST = "rest"  # nothing should play, or a paused live stream has moved on, so that its buffer is out of date
 
 
 TimerName: TypeAlias = Alarm | SourceId
@@ -27,7 +27,7 @@ TimerName: TypeAlias = Alarm | SourceId
 
 
 class Patience(NamedTuple):
-    """A source that gives nothing is reported after `stuck_after_s`, and given up after `give_up_after_s` more."""
+    """A source without audio is reported after `stuck_after_s`, and given up after further `give_up_after_s`."""
 
     stuck_after_s: float
     give_up_after_s: float
@@ -41,7 +41,7 @@ PATIENCE_IN_MID_TRACK: Final = Patience(STUCK_AFTER_S, GIVE_UP_AFTER_S)
 
 
 def patience_at_start(timeout_s: float) -> Patience:
-    """The patience with a source that has given nothing yet and has `timeout_s` in all."""
+    """The patience with a source that has given no audio yet and has `timeout_s` in total."""
     stuck_after_s = min(STUCK_AFTER_S, timeout_s / 3)
     return Patience(stuck_after_s, timeout_s - stuck_after_s)
 
@@ -55,7 +55,8 @@ class Timers:
         self._timers: dict[TimerName, tuple[Hashable, Cancellable]] = {}  # each with its cause
 
     def follow(self, name: TimerName, cause: Hashable | None, delay_s: float = 0.0) -> None:
-        """Has a timer go off once for each cause, `delay_s` after the cause was given. None stops the timer."""
+        """Starts a timer for `cause`, which goes off once, after `delay_s`. The same cause again changes nothing,
+        another cause starts the timer anew, and None stops it."""
         before = self._timers.get(name)
         if before is not None:
             if before[0] == cause:
@@ -66,7 +67,7 @@ class Timers:
             self._timers[name] = cause, self._call_later(delay_s, lambda: self._ring(name))
 
     def start(self, name: TimerName, delay_s: float) -> None:
-        """Has a timer go off once more, `delay_s` from now, and only then."""
+        """Starts a timer anew, so that it goes off after `delay_s` from now."""
         self.follow(name, None)
         self.follow(name, True, delay_s)
 

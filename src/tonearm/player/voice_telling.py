@@ -6,18 +6,18 @@ from typing import Final
 from tonearm.core.call_later import CallLater, Cancellable
 from tonearm.core.voice import VoiceStatus, is_worth_telling
 
-_DAVE_INTERVAL_S: Final = 1.0  # people who come and go change the encryption many times a second
+_DAVE_INTERVAL_S: Final = 1.0  # people who join and leave change the encryption many times a second
 
 
 class VoiceTelling:
-    """Keeps the newest status, and calls `tell` for what is worth an event: for changes of the end-to-end encryption
-    alone at most once a second, for figures alone never."""
+    """Keeps the newest status, and calls `tell` for each change that is worth an event. It calls `tell` for changes of
+    the end-to-end encryption alone at most once a second, and never for changes of figures alone."""
 
     def __init__(self, call_later: CallLater, tell: Callable[[VoiceStatus | None], None]) -> None:
         self._call_later = call_later
         self._tell = tell
         self._told: VoiceStatus | None = None
-        self._timer: Cancellable | None = None  # runs for a while after a change of the encryption was told
+        self._timer: Cancellable | None = None  # runs for a while after an event about the encryption
         self.status: VoiceStatus | None = None
 
     def take(self, status: VoiceStatus | None) -> None:

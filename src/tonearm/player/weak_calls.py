@@ -1,7 +1,7 @@
-"""Calls from a part of a player to its owner, which the part does not keep alive.
+"""Calls from a part of a player to its owner, without a strong reference to the owner.
 
-So a deleted player is freed at once. Parts that hold their owners are cycles: some thousand objects, which stay until
-the interpreter looks for such, and make it look more often, while all players wait.
+So a deleted player is freed at once. With strong references, some thousand objects would form cycles. They would stay
+until the garbage collector runs, and make it run more often, while all players wait.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def weakly(method: Method) -> Method:
-    """Calls `method` of an object, which has to live as long as it may be called."""
+    """A function that calls `method`. The object of the method has to live as long as the function may be called."""
     bound: Any = method
     owner, function = ref(bound.__self__), bound.__func__
 

@@ -1,6 +1,6 @@
-"""One player's listeners: each frame is framed once for each kind of connection, and written to all connections.
+"""Sends a player's frames to its listeners. Each frame is framed once for each kind of connection.
 
-The broadcast never waits: a slow listener loses its own oldest frames, and a listener that takes nothing is closed.
+The broadcast never waits: a slow listener loses its own oldest frames, and a listener that reads nothing is closed.
 """
 
 import contextlib
@@ -38,19 +38,19 @@ from tonearm.protocol.framing import (
 
 log = logging.getLogger(__name__)
 
-CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # a listener that took nothing for this long is closed
+CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # a listener that read nothing for this long is closed
 NOTHING_READ: Final = "nothing was read for 10 seconds"
 FAILED: Final = "its connection failed in an unforeseen way"
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # a closing connection that is still open after this is cut
 
-_LEAST_RECENT_MS: Final = 2400  # kept for new streams: Chromium plays nothing before it has this much
+_LEAST_RECENT_MS: Final = 2400  # kept for new streams, because Chromium plays nothing before it has this much
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
 
 
 class SentFrames(Protocol):
-    """The origin of the frames, such as a `FrameBuffer`; the members describe the frame that was taken last."""
+    """The origin of the frames, such as a `FrameBuffer`. Its members describe the frame that was taken last."""
 
     next_frame: int
 
@@ -68,8 +68,8 @@ class _Listener:
     """A connection and the frames that wait for it.
 
     `keeps_up`: no frames wait, and the connection is neither closing nor gone. `ring_size`: how many frames may wait.
-    `counts`: as how many listeners it shows. `waits`: it gets nothing before its burst. `is_new`: it gets no
-    silence, since sound is about to come.
+    `counts`: the number of listeners for which it counts. `waits`: it gets nothing before its burst. `is_new`: it gets
+    no silence, because audio is about to come.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class _Listener:
 
 
 class _Group:
-    """Listeners that get the same bytes. `is_special`: the bytes differ from the buffer's message."""
+    """Listeners that get the same bytes. `is_special`: these bytes differ from the buffer's message."""
 
     __slots__ = ("framing", "is_special", "listeners", "make", "must_prime", "output", "wants_silence")
 
@@ -109,20 +109,20 @@ class _Group:
 
 
 class _Sounded:
-    """The last of what the streams of one form were sent, oldest first: what a new one begins with.
+    """The last messages that were sent to the streams of one form, oldest first. A new stream begins with them.
 
-    `is_whole`: it goes back to before the first of these streams came, as far as the decoder has that. What was before
-    comes once, and only from frame `begins_at` back. Until then nobody begins with it.
+    `is_whole`: they also contain the audio from before the first of these streams, as far as the decoder has it. That
+    audio comes once, and ends before frame `begins_at`. No stream begins before it has come.
 
-    MP3 is encoded after the frames were sent to others, and its frames are longer: `end_frame` is the first that was
-    not encoded yet, `owed_samples` the time that has passed and for which nothing was sent.
+    MP3 is encoded after the frames were sent to others, and its frames are longer. `end_frame` is the first frame that
+    is not encoded yet; `owed_samples` is the time that has passed without MP3 being sent for it.
     """
 
     __slots__ = ("begins_at", "end_frame", "is_whole", "messages", "owed_samples")
 
     def __init__(self, output: Output, next_frame: int, *, has_past: bool) -> None:
         self.messages: deque[bytes] = deque()
-        self.is_whole = not has_past or output.format == "pcm"  # of which nothing before is encoded
+        self.is_whole = not has_past or output.format == "pcm"  # no earlier audio is encoded for PCM
         self.begins_at: int | None = None
         self.end_frame = next_frame
         self.owed_samples = 0
@@ -141,25 +141,25 @@ class _Sounded:
 class Broadcast:
     """The listeners of one player.
 
-    The frames come from `buffer`, which says where the frame that is being sent begins in its track. `order_burst` asks
-    the decoder for the audio before a frame, in a form of Opus. It returns False when the decoder does not have that
-    audio; `begin_opus` takes the answer. Without `order_burst` no earlier audio is available. `frames_lost` counts the
-    frames that listeners lost. `closed` counts the closed listeners by reason: NOTHING_READ or FAILED.
+    The frames come from `buffer`, which has the position of the present frame in its track. `order_burst` orders the
+    audio before a frame from the decoder, in a form of Opus. It returns False if the decoder does not have that audio;
+    `begin_opus` takes the result. Without `order_burst` no earlier audio is available. `frames_lost` counts the frames
+    that listeners lost. `closed` counts the closed listeners by reason: NOTHING_READ or FAILED.
     """
 
     def __init__(self, player_id: str, buffer: SentFrames, order_burst: Callable[[Output, int], bool] | None) -> None:
         self._player_id = player_id
         self._order_burst = order_burst
-        # Both tuples are replaced and never changed, since listeners may come and go while a frame is sent.
+        # Both tuples are replaced, because listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
-        # The listeners and groups that frames in these forms are for, each with the index of its payload. Nearly all
-        # listeners get the message as the buffer has it, and are listed directly: a tick comes after 20 ms of other
-        # work, so every object on the way has to be fetched into the processor's caches.
+        # The receivers of frames in these forms, each with the index of its payload. Nearly all listeners get the
+        # message as the buffer has it, and are listed directly: a tick comes after 20 ms of other work, so every object
+        # on the way has to be loaded into the processor's caches.
         self._forms: Forms = ()
         self._plain_routes: tuple[tuple[_Listener, int], ...] = ()
         self._special_routes: tuple[tuple[_Group, int], ...] = ()
-        self._sounded: dict[Output, _Sounded] = {}  # of the forms that streams listen to
+        self._sounded: dict[Output, _Sounded] = {}  # for the forms of all streams
         self._buffer = buffer
         self.frames_lost = 0
         self.closed: Counter[str] = Counter()
@@ -167,12 +167,12 @@ class Broadcast:
         self.wants_silence = False
 
     def __len__(self) -> int:
-        """How many connections there are, counted or not."""
+        """The number of connections, counted or not."""
         return len(self._listeners)
 
     @property
     def counted(self) -> int:
-        """How many connections count as listeners."""
+        """The number of listeners, as all connections count."""
         return sum(listener.counts for listener in self._listeners)
 
     def counted_by_format(self) -> Counter[ListenerKind]:
@@ -184,7 +184,7 @@ class Broadcast:
 
     @property
     def least_burst_ms(self) -> int:
-        """The shortest burst of all listeners; 0 without listeners, or if a listener already has its burst."""
+        """The shortest burst of all listeners; 0 without listeners, or if any of them is not new."""
         if not all(listener.is_new for listener in self._listeners):
             return 0
         return min((listener.sink.burst_ms for listener in self._listeners), default=0)
@@ -192,11 +192,11 @@ class Broadcast:
     def attach(
         self, sink: FrameSink, *, is_counted: bool = True, is_voice: bool = False, sounds: bool = False
     ) -> Callable[[], None]:
-        """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` when there
-        would be too many forms, and what the connection raises.
+        """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` if there would
+        be too many forms, and any error of the connection.
 
-        `sounds`: there is sound now, or will be soon. Then the listener gets no silence before `settle`, and waits as
-        long for what the first stream of its form begins with.
+        `sounds`: the player has audio now, or will have it soon. Then the listener gets no silence before `settle`. At
+        most until then, it also waits for the audio from before the first stream of its form.
         """
         check_one_more(self.outputs, sink.output)
         listener = _Listener(sink, int(is_counted), is_voice=is_voice)
@@ -211,21 +211,21 @@ class Broadcast:
 
     @property
     def awaits_bursts(self) -> bool:
-        """Whether a listener waits for its burst of earlier audio."""
+        """Whether any listener waits for its burst of earlier audio."""
         return any(listener.waits for listener in self._listeners)
 
     def settle(self, sink: FrameSink) -> None:
-        """Ends a new listener's wait for its burst. The listener gets silence like all others from now on."""
+        """Ends a new listener's wait for its burst. From now on it gets silence like all others."""
         for listener in self._listeners:
             if listener.sink is sink:
                 listener.is_new = False
                 sounded = self._sounded.get(sink.output)
                 if listener.waits and sounded is not None and sounded.begins_at is not None:
-                    sounded.is_whole = True  # what was asked for was lost with its process
+                    sounded.is_whole = True  # the ordered audio was lost with its process
                 self._release(listener)
 
     def count(self, sink: FrameSink, listeners: int = 1) -> bool:
-        """Counts a connection as so many listeners. Returns False when it was counted so before, or has left."""
+        """Sets for how many listeners a connection counts. Returns False if that is no change, or if it has left."""
         for listener in self._listeners:
             if listener.sink is sink and listener.counts != listeners:
                 listener.counts = listeners
@@ -233,7 +233,7 @@ class Broadcast:
         return False
 
     def send(self, forms: Forms, payloads: Payloads, number: int = 1, flags: int = 0) -> None:
-        """Sends a frame to the listeners of these forms. `number` is the frame's, in the life of the player."""
+        """Sends a frame to the listeners of these forms. `number` is the number of the frame in the player's life."""
         if forms is not self._forms:
             self._forms = forms
             self._find_routes()
@@ -243,7 +243,7 @@ class Broadcast:
             self._send_specially(forms, payloads, number, flags)
 
     def begin_opus(self, output: Output, before_frame: int, packets: Sequence[bytes]) -> None:
-        """Takes the packets that the decoder encoded for `order_burst`."""
+        """Takes the packets that the decoder made for `order_burst`."""
         sounded = self._sounded.get(output)
         if sounded is not None and not sounded.is_whole and sounded.begins_at == before_frame:
             self._begin_form(output, sounded, packets)
@@ -251,11 +251,11 @@ class Broadcast:
     def send_mp3(
         self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes], *, begins: bool = False
     ) -> None:
-        """Sends to an MP3 output what the frames from `first_frame` to before `end_frame` were encoded to. `begins`: an
-        encoder began with these, which reach back to before the output had listeners.
+        """Sends the MP3 of the frames from `first_frame` to before `end_frame`. `begins`: a new encoder made it, and it
+        includes audio from before the output had listeners.
 
-        Frames before `first_frame` that were never encoded, because a decoder process died, become silence: otherwise
-        the stream would be shorter than the time, and the listeners' players would run out of audio.
+        Frames before `first_frame` that were never encoded, because a decoder process died, become silence. Otherwise
+        the stream would fall behind the time, and the listeners' players would run out of audio.
         """
         sounded = self._sounded.get(output)
         if sounded is None or end_frame < sounded.end_frame:
@@ -278,8 +278,8 @@ class Broadcast:
             self.send_to_streams(output, as_message(mp3_frame))
 
     def send_silence(self, number: int = 1, *, is_mp3_awaited: bool = False) -> None:
-        """Sends 20 ms of silence to the connections that need data while the player sends nothing. `number` is that of
-        the next frame.
+        """Sends 20 ms of silence to the connections that require data while the player sends nothing. `number` is the
+        number of the next frame.
 
         `is_mp3_awaited`: earlier frames are still being encoded to MP3, so MP3 listeners get their silence later.
         """
@@ -293,8 +293,8 @@ class Broadcast:
                 self._send_mp3_silence(output, sounded)
 
     def send_to_streams(self, output: Output, message: bytes, *, silence_before: int | None = None) -> None:
-        """Sends a message outside of the player's clock to the connections that get silence. `silence_before`: the
-        message is silence before the frame with this number."""
+        """Sends a message, independently of the player's clock, to the connections that get silence. `silence_before`:
+        the message is silence before the frame with this number."""
         is_kept = True
         for group in self._groups:
             if group.output == output and group.wants_silence:
@@ -308,7 +308,7 @@ class Broadcast:
                         is_kept = False
                     else:
                         self._give(listener, in_framing)
-        if is_kept and (sounded := self._sounded.get(output)) is not None:  # its last listener may be gone by now
+        if is_kept and (sounded := self._sounded.get(output)) is not None:  # its last listener may have left by now
             sounded.messages.append(message)
 
     def close(self, code: int, reason: str) -> None:
@@ -350,7 +350,7 @@ class Broadcast:
         )
 
     def _send_specially(self, forms: Forms, payloads: Payloads, number: int, flags: int) -> None:
-        """Sends a frame to groups that get it in another framing, and keeps it for later bursts."""
+        """Sends a frame to groups with another framing, and keeps it for later bursts."""
         messages = (payloads,) if isinstance(payloads, bytes) else payloads
         for group, place in self._special_routes:
             stamp = _NO_STAMP
@@ -369,8 +369,8 @@ class Broadcast:
     # The start of a connection
 
     def _prime(self, group: _Group, number: int, stamp: Stamp) -> None:
-        """Sends a silent packet to each listener that is new in mid-stream, before its first packet: otherwise its
-        Opus decoder would play the first 100 ms of quiet music much too loud."""
+        """Sends a silent packet to each new listener in mid-stream, before its first packet. Otherwise its Opus decoder
+        would play the first 100 ms of quiet music much too loud."""
         group.must_prime, group.is_special = False, group.make is not None
         primer = group.framing.of(_SILENT_PACKET_MESSAGE, stamp._replace(flags=FrameFlag.SILENCE))
         for listener in group.listeners:
@@ -381,7 +381,7 @@ class Broadcast:
         self._find_routes()
 
     def _keep_sounded(self) -> None:
-        """Keeps as many of the last messages as the longest burst needs."""
+        """Keeps as many of the last messages as the longest burst requires."""
         longest: dict[Output, int] = {}
         for listener in self._listeners:
             sink = listener.sink
@@ -411,14 +411,14 @@ class Broadcast:
             listener.waits, listener.keeps_up = True, False
 
     def _begin_form(self, output: Output, sounded: _Sounded, payloads: Sequence[bytes]) -> None:
-        """Takes the audio from before the first stream of a form, and lets the listeners that waited for it begin."""
+        """Takes the audio from before the first stream of a form, and starts the listeners that waited for it."""
         sounded.begin_with([as_message(payload) for payload in payloads])
         for listener in self._listeners:
             if listener.sink.output == output:
                 self._release(listener)
 
     def _release(self, listener: _Listener) -> None:
-        """Lets a listener that has waited for its burst begin."""
+        """Starts a listener that has waited for its burst."""
         if not listener.waits or listener.has_left or listener.is_closing:
             return
         listener.waits = False
@@ -464,9 +464,9 @@ class Broadcast:
             if listener.keeps_up and listener.sink.offer(message):
                 return
             if listener.has_left:
-                return  # while this frame was sent to others
+                return  # it left while the frame was sent to others
             if listener.waits:
-                return  # it begins with this frame, too
+                return  # its burst will contain this frame
             if listener.is_closing:
                 self._wait_for_close(listener)
             else:
@@ -476,7 +476,7 @@ class Broadcast:
             self._cut(listener)
 
     def _keep(self, listener: _Listener, message: bytes) -> None:
-        """Puts the frame in the ring of a slow listener, then writes as many frames as its connection takes."""
+        """Adds the frame to the ring of a slow listener, then writes as many frames as its connection accepts."""
         sink, ring = listener.sink, listener.ring
         pending = sink.pending_bytes()
         ring.append(message)
@@ -513,7 +513,7 @@ class Broadcast:
         log.info("player %s: a listener is closed (%s): %s", self._player_id, form, reason)
 
     def _wait_for_close(self, listener: _Listener) -> None:
-        """Called for each frame while the connection is closing: cuts it when it does not close in time."""
+        """Called for each frame while the connection is closing. Cuts a connection that does not close in time."""
         listener.stalled_frames += 1
         if listener.stalled_frames >= CUT_AFTER_FRAMES:
             self._remove(listener)
@@ -526,7 +526,7 @@ _SILENT_PACKET_MESSAGE: Final = as_message(SILENT_PACKET)
 
 
 def _mp3_samples_kept(first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> int:
-    """By how many samples the audio that is still in the encoder has grown with these frames."""
+    """By how many samples these frames increase the audio that is still in the encoder."""
     return (end_frame - first_frame) * FRAME_SAMPLES - len(mp3_frames) * MP3_FRAME_SAMPLES
 
 
@@ -546,9 +546,9 @@ def _silence(output: Output) -> bytes:
 
 
 def silent_mp3_frame(bitrate_bps: int) -> bytes:
-    """24 ms of silence at 48 kHz: a header, and side information by which no spectrum follows.
+    """24 ms of silence at 48 kHz: a header, and side information that announces no spectrum.
 
-    It can stand between any two frames that borrow no bits from others, as all MP3 frames of the node do.
+    It fits between any two frames that use no bits of other frames. This is true for all MP3 frames of the node.
     """
     header = 0xFFFB_0400 | (MP3_BITRATES_BPS.index(bitrate_bps) + 1) << 12
     size = MP3_FRAME_SAMPLES // 8 * bitrate_bps // 48_000

@@ -1,6 +1,6 @@
-"""The events of all players on one connection, for clients that manage a whole node.
+"""Sends the events of all players on one connection, for clients that manage a whole node.
 
-No event is kept: a client that is too slow misses events, and is told so when it has caught up.
+No event is kept: a client that is too slow loses events, and gets `EventsLost` when it has caught up.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class EventFeed:
         self._call_later = call_later
         self._wall_ms = wall_ms
         self._has_lost: dict[EventSink, bool] = {}
-        self._is_tried: set[EventSink] = set()  # those with a timer
+        self._is_tried: set[EventSink] = set()  # the clients with a timer
 
     @property
     def has_followers(self) -> bool:
@@ -38,7 +38,7 @@ class EventFeed:
     def send(self, message: EventMessage) -> None:
         """Sends an event of some player to all clients."""
         for sink in tuple(self._has_lost):
-            if sink in self._has_lost:  # a client may leave while another is sent the event
+            if sink in self._has_lost:  # a client may leave while the event is sent to another
                 self._offer(sink, message)
 
     def close(self, code: int, reason: str) -> None:
@@ -65,14 +65,14 @@ class EventFeed:
             self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
 
     def _tell_again(self, sink: EventSink) -> None:
-        """Tries again from time to time, so that the report does not wait for the next event of some player."""
+        """Tries again from time to time, so that the report does not wait for the next event of any player."""
         self._is_tried.discard(sink)
         with cut_after_error(sink, self._remove):
             if self._has_lost.get(sink) and not self._tell_lost(sink):
                 self._try_later(sink)
 
     def _tell_lost(self, sink: EventSink) -> bool:
-        """Reports to a client that has caught up which events it lost. Returns False while it has not caught up."""
+        """Reports to a client that has caught up that it lost events. Returns False while it has not caught up."""
         if sink.pending_messages() > CAUGHT_UP_EVENTS or sink.pending_bytes() > CAUGHT_UP_BYTES:
             return False
         self._has_lost[sink] = False

@@ -1,4 +1,4 @@
-"""A player's events: numbered, kept for clients that come back, sent to those that are connected, and logged."""
+"""Numbers a player's events, keeps them for clients that reconnect, sends them to connected clients, and logs them."""
 
 import logging
 from collections import deque
@@ -28,11 +28,11 @@ from tonearm.protocol.framing import CloseCode
 
 KEPT_EVENTS: Final = 256
 MAX_KEPT_BYTES: Final = 1024 * 1024
-# The estimated length of an event as text, without the metadata that it shows, and how much a character of its track's
-# URI adds. The text itself is not kept: it would take several times as much memory as the event.
+# The estimated length of an event as text without its metadata, and the share of each character of its track's URI. The
+# text itself is not kept, because it takes several times the memory of the event.
 _ABOUT_BYTES: Final = 1024
 _ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
-# What a client missed is sent in slices, since making the texts would block the loop for too long.
+# Missed events are sent in slices, because rendering all their texts at once would block the loop for too long.
 MISSED_SLICE_EVENTS: Final = 64
 MISSED_SLICE_BYTES: Final = 64 * 1024
 
@@ -46,12 +46,12 @@ class _Numbered(NamedTuple):
 
 
 class EventLog:
-    """The events of one player. `wall_ms` gives the time of day in ms, for clients to read. `life` names the sequence
-    of numbers that begins here. Each event goes to `feed`, too.
+    """The events of one player. `wall_ms` gives the time of day in ms, for clients to show. `life` names the sequence
+    of event numbers that begins here. Each event goes to `feed` as well.
 
     The log keeps the last `KEPT_EVENTS` events, or as many of them as fit into `max_bytes` as text, but at least one.
-    `json_bytes` measures the metadata in them. A client is closed when twice as many bytes wait for it. `call_later`
-    spreads over iterations of the event loop what a client missed.
+    `json_bytes` measures the metadata in them. A client is closed when `KEPT_EVENTS` events, or twice `max_bytes`, wait
+    for it. `call_later` spreads missed events over iterations of the event loop.
     """
 
     def __init__(
@@ -70,20 +70,20 @@ class EventLog:
         self._wall_ms = wall_ms
         self._json_bytes = json_bytes
         self._max_bytes = max_bytes
-        self._kept: deque[Event] = deque()  # the last is number `last_seq`
+        self._kept: deque[Event] = deque()  # the last one has the number `last_seq`
         self._times_ms: deque[int] = deque()  # of each of them
         self._kept_bytes = 0
         self._call_later = call_later
         self._sinks: dict[EventSink, None] = {}
-        self._missed: dict[EventSink, deque[_Numbered]] = {}  # by client: what comes before all that is new
+        self._missed: dict[EventSink, deque[_Numbered]] = {}  # by client: the events to send before any new one
         self.last_seq = 0
 
     def __len__(self) -> int:
-        """How many clients follow the events."""
+        """The number of clients that follow the events."""
         return len(self._sinks)
 
     def add(self, event: Event, *, is_heard: bool = False) -> None:
-        """Numbers the event, sends it to all clients, and logs it when an operator wants to know of it. `is_heard`: the
+        """Numbers the event, sends it to all clients, and logs it if it is of interest to an operator. `is_heard`: the
         player has listeners."""
         _log_event(self._player_id, event, is_heard)
         self.last_seq += 1
@@ -95,12 +95,12 @@ class EventLog:
         for sink in tuple(self._sinks):
             if sink in self._missed:
                 self._missed[sink].append(_Numbered(seq, time_ms, event))
-            elif sink in self._sinks:  # a client may leave while another is sent the event
+            elif sink in self._sinks:  # a client may leave while the event is sent to another
                 self._send(sink, message)
         self._feed.send(message)
 
     def state_message(self, status: PlayerStatus, *, is_lost: bool = False) -> EventMessage:
-        """The whole state as a message for clients."""
+        """The whole state of the player as a message for clients."""
         return self._message(_Numbered(self.last_seq, self._wall_ms(), StateMessage(status, is_lost)))
 
     def subscribe(
@@ -111,10 +111,10 @@ class EventLog:
         status: Callable[[], PlayerStatus],
         life: str | None = None,
     ) -> Callable[[], None]:
-        """Sends what the client asked for, then every new event. Returns a call that stops it.
+        """Sends earlier events or the state, as requested, then every new event. Returns a call that stops it.
 
-        First come the events after number `since` of this `life` (None: of any life). Where they are not kept any more,
-        and when the client asked for a snapshot without `since`, `status` gives the whole state instead.
+        First come the events after number `since` of this `life` (None: of any life). If they are no longer kept, or if
+        the client asked for a snapshot without `since`, `status` gives the whole state instead.
         """
         is_other_life = life is not None and life != self.life
         is_kept = since is not None and self.last_seq - len(self._kept) <= since <= self.last_seq
@@ -145,9 +145,9 @@ class EventLog:
         self._missed.pop(sink, None)
 
     def _send_missed(self, sink: EventSink) -> None:
-        """Sends a slice of what a client missed, and the next slice in the loop's next iteration."""
+        """Sends a slice of the missed events of a client, and the next slice in the loop's next iteration."""
         missed = self._missed.get(sink)
-        if missed is None:  # the client missed nothing, or has left
+        if missed is None:  # the client has missed no event, or has left
             return
         events = size_bytes = 0
         with cut_after_error(sink, self._remove):
@@ -190,7 +190,8 @@ class EventLog:
 
 
 def _log_event(player_id: str, event: Event, is_heard: bool) -> None:
-    """Logs one line per track, only for players with listeners: thousands of sleeping players would flood the log."""
+    """Logs failures, and the start of a track at info level only if the player has listeners: thousands of sleeping
+    players would flood the log."""
     match event:
         case TrackStart():
             level = logging.INFO if is_heard else logging.DEBUG

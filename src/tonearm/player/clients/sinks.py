@@ -30,19 +30,19 @@ class FrameSink(Protocol):
 
     @property
     def burst_ms(self) -> int:
-        """How much earlier audio the listener gets at once when it connects, filled up with silence."""
+        """How much earlier audio the listener gets at once when it connects. Silence fills up what is missing."""
 
     @property
     def max_latency_ms(self) -> int:
-        """How much audio, beyond the burst, is kept for the listener while its connection takes nothing."""
+        """How much audio, beyond the burst, is kept for the listener while its connection accepts nothing."""
 
     def write(self, message: bytes) -> None: ...
 
     def offer(self, message: bytes) -> bool:
-        """Writes the message and returns True, unless earlier bytes have not been handed to the kernel yet."""
+        """Writes the message and returns True, unless the transport still has earlier bytes. Then it returns False."""
 
     def pending_bytes(self) -> int:
-        """How many bytes the transport could not hand to the kernel yet."""
+        """The number of bytes that the transport has not passed to the kernel yet."""
 
     def close(self, code: int, reason: str) -> None:
         """Starts an orderly close."""
@@ -52,14 +52,14 @@ class FrameSink(Protocol):
 
 
 class Companion(Protocol):
-    """A part that lasts as long as its player, such as a voice connection. It may listen with a `FrameSink`, which is
-    closed with the player, too. No method blocks, awaits or raises."""
+    """A part with the lifetime of its player, such as a voice connection. It may listen with a `FrameSink`, which is
+    closed with the player. No method blocks, awaits or raises."""
 
     def record(self) -> Json:
         """The data that is saved with the player: enough to describe the companion, or to start it again."""
 
     def player_ended(self, code: CloseCode) -> None:
-        """The player was deleted, or goes on elsewhere (`MOVED`) with what `record` said."""
+        """To be called when the player was deleted, or continues elsewhere (`MOVED`) with the data of `record`."""
 
 
 class EventSink(Protocol):
@@ -68,10 +68,10 @@ class EventSink(Protocol):
     def send(self, message: EventMessage) -> None: ...
 
     def pending_bytes(self) -> int:
-        """How many bytes the transport could not hand to the kernel yet."""
+        """The number of bytes that the transport has not passed to the kernel yet."""
 
     def pending_messages(self) -> int:
-        """How many messages of `send` the transport could not hand to the kernel yet."""
+        """The number of messages from `send` that the transport has not passed to the kernel yet."""
 
     def close(self, code: int, reason: str) -> None: ...
 
@@ -80,7 +80,7 @@ class EventSink(Protocol):
 
 @contextlib.contextmanager
 def cut_after_error(sink: EventSink, remove: Callable[[EventSink], None]) -> Iterator[None]:
-    """Logs an error of the block, and cuts this connection alone; `remove` has its owner forget the connection."""
+    """Logs an error of the block, and cuts only this connection; `remove` removes it from its owner."""
     try:
         yield
     except Exception:
