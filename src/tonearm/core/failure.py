@@ -16,7 +16,7 @@ class Stage(StrEnum):
 
 
 class FailureCode(StrEnum):
-    """The closed list of reasons that clients can switch on."""
+    """The closed list of failure codes, for programs."""
 
     FILE_MISSING = "file_missing"
     FILE_UNREADABLE = "file_unreadable"

@@ -19,7 +19,7 @@ from tonearm.core.track import NO_METADATA, Track
 
 
 class LoopMode(StrEnum):
-    """What is repeated: nothing, the current track, or the whole queue."""
+    """What a player repeats: nothing, the current track, or the whole queue."""
 
     NONE = "none"
     TRACK = "track"

@@ -378,9 +378,9 @@ class VoiceProcessFigures:
 
 @dataclass(frozen=True, slots=True)
 class VoiceFigures:
-    """All voices of a node. Counts are since its start. `packets_late`: the packets that were later than 5, 20 and 100
-    ms. `closes`: by Discord's code, or by the node's reason. `handshake_ms`: for the newest connection, the time from
-    the request to the session description. `longest_mls_ms`: the longest step of a group's key agreement.
+    """All voices of a node. Counts are since its start. `packets_late`: the packets that were later than 5, 20 and
+    100 ms. `closes`: by Discord's code, or by the node's reason. `handshake_ms`: for the newest connection, the time
+    from the request until its voice process could send. `longest_mls_ms`: the longest step of a group's key agreement.
     `process_restarts`: processes that ended and were replaced."""
 
     connections: Mapping[VoicePhase, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The models of the messages on /v0/players/{id}/events, on /v0/events and on the public events.
+"""The models of the messages on /v0/players/{id}/events, on /v0/events and on the sockets for public events.
 
 `op` distinguishes the messages of the first two.
 """
@@ -40,7 +40,7 @@ from tonearm.protocol.wire_model import (
 
 
 class _Numbered(WireModel):
-    """The fields that every event begins with."""
+    """The fields at the start of every event."""
 
     id: PlayerId
     seq: int = Field(ge=1, description="The number of the event: 1, 2, 3 … in each life of a player, without gaps.")
@@ -81,7 +81,7 @@ class TrackException(_OfTrack):
 
 
 class TrackStuck(_OfTrack):
-    """The track does not begin, or it stopped giving sound, and nothing of it could be sent for a while."""
+    """No audio of the track has come for a while, at its start or in mid-track."""
 
     op: Literal["TrackStuck"]
     threshold_ms: Milliseconds = Field(description="How long nothing could be sent, in ms.")
@@ -121,7 +121,7 @@ class PlayerResume(_Numbered):
 
 
 class Seek(_Numbered):
-    """The current track goes on at `position`. No second TrackStart follows."""
+    """The current track continues at `position`. No second TrackStart follows."""
 
     op: Literal["Seek"]
     from_ms: int = Field(alias="from", ge=0, description="The position before the seek, in ms.")
@@ -235,7 +235,7 @@ class PlayerCreate(WireModel):
 
 
 class PlayerMoved(_Numbered):
-    """The player was moved to another node of its cluster. This is the first event of its new life.
+    """The player has moved to another node of its cluster. This is the first event of its new life.
 
     Earlier events may be missing. Read the player's state.
     """
@@ -251,7 +251,7 @@ class PlayerMoved(_Numbered):
 
 
 class EventsLost(WireModel):
-    """This client was too slow, and missed the events before this one. Read the list of players.
+    """This client was too slow, and has lost events before this one. Read the list of players again.
 
     Sent on /v0/events only.
     """
@@ -264,7 +264,7 @@ class EventsLost(WireModel):
 class PlayerDelete(_Numbered):
     """The player was deleted. This is the last event; then the node closes the socket.
 
-    `reason` is only there when the node deleted the player by itself.
+    `reason` is present only if the node deleted the player by itself.
     """
 
     op: Literal["PlayerDelete"]
@@ -272,7 +272,7 @@ class PlayerDelete(_Numbered):
 
 
 class PlayerState(PlayerStateFields):
-    """The player's whole state, for one client that asked for it, or for events that are gone (`lost`)."""
+    """The player's whole state, on request, or instead of events that are no longer kept (`lost`)."""
 
     op: Literal["PlayerState"]
     id: PlayerId

@@ -1,4 +1,4 @@
-"""The models of the bodies that a node answers with."""
+"""The models of the bodies in responses."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -56,7 +56,7 @@ class TrackInfo(WireModel):
 
 
 class Mirror(WireModel):
-    """The recording that plays for a track of a service whose own sound cannot be played."""
+    """The recording that plays for a track of a service whose own audio cannot be played."""
 
     uri: str = Field(min_length=1, description="The page of the recording.")
     title: str = Field(description="The title on that page.")
@@ -85,8 +85,8 @@ class TrackOut(WireModel):
 
 
 class PartFields(WireModel):
-    """The part of its file that a track is. Without these fields the track is the whole file. Positions and lengths are
-    those of the file."""
+    """The part of the file that is the track. Without these fields the track is the whole file. Positions and lengths
+    are those of the file."""
 
     start_ms: int = Field(0, ge=0, description="The start of the part in the file, in ms; absent for a whole file.")
     end_ms: int = Field(0, gt=0, description="The end of the part in the file, in ms; absent: the file's end.")
@@ -130,7 +130,7 @@ _WARNINGS: Final = (
 
 
 class LeftOut(WireModel):
-    """The entries of a playlist that were not taken."""
+    """The entries of a playlist that were left out."""
 
     count: int = Field(ge=1, description="The number of these entries.")
     reasons: list[str] = Field(min_length=1, description="The reasons, as sentences for people; each of them once.")
@@ -139,7 +139,8 @@ class LeftOut(WireModel):
 class TrackQueued(WireModel):
     """201 of POST /v0/players/{id}/queue and PUT /v0/players/{id}/track.
 
-    `trackIds` is there for a list of tracks, and for a playlist that has several tracks or lost entries.
+    `trackIds` is present for a list of tracks, and for a playlist with several tracks or with entries that were left
+    out.
     """
 
     track_id: TrackId
@@ -191,7 +192,7 @@ class PlayFailure(WireModel):
 
 
 class NothingLoaded(WireModel):
-    """GET /v0/loadtracks for a source that cannot be played. `error` is there with `explain=true`."""
+    """GET /v0/loadtracks for a source that cannot be played. `error` is present with `explain=true`."""
 
     load_type: Literal["empty"]
     data: NoData
@@ -243,7 +244,7 @@ class FoundBySearch(WireModel):
 
 
 class LoadFailure(PlayFailure):
-    """Why nothing could be loaded: a failure of this node, with the fields that Lavalink has for it."""
+    """Why nothing could be loaded: a failure of this node, with the fields of Lavalink's exception."""
 
     severity: Literal["common", "suspicious", "fault"] = Field(
         description="`common`: to be expected. `suspicious`: caused from outside. `fault`: an error of the node."
@@ -402,7 +403,7 @@ class SourceForm(WireModel):
 
 
 class VoiceEncryption(WireModel):
-    """The end-to-end encryption of a voice channel (DAVE)."""
+    """The end-to-end encryption of the voice channel (DAVE)."""
 
     version: Count = Field(description="The version of DAVE; 0: the channel is not encrypted end to end.")
     ready: bool = Field(description="Whether there is a group to encrypt for. Before that, the node sends no sound.")
@@ -415,7 +416,7 @@ class VoiceEncryption(WireModel):
 
 
 class VoicePackets(WireModel):
-    """The packets for a voice channel."""
+    """The number of packets for voice channels."""
 
     sent: Count = Field(description="Packets of sound that were sent.")
     silence: Count = Field(description="Packets of silence that were sent, five at each pause and end.")
@@ -548,7 +549,7 @@ class ResolverWork(WireModel):
 
 
 class StateWork(WireModel):
-    """The file of the state."""
+    """The work on the state file."""
 
     degraded: bool = Field(description="Whether the file cannot be written, or the file or a record in it was damaged.")
     writes: Count = Field(description="How often the file was written.")
@@ -706,7 +707,7 @@ class NodeInfo(WireModel):
 
 
 class NodeIndex(WireModel):
-    """GET /, for a program."""
+    """GET /, as JSON."""
 
     version: NodeRelease
     documents: list[str] = Field(min_length=1, description="The documents, as files of the node's repository.")

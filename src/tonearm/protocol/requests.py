@@ -1,7 +1,7 @@
-"""The models of the bodies that clients send.
+"""The models of the bodies in requests.
 
-The ranges in these models only appear in descriptions. `core` checks them, because its error messages say what is
-allowed; a model's errors would have pydantic's words.
+The ranges in these models only appear in descriptions. `core` checks them, because its error messages name the allowed
+values; a model's errors would have pydantic's wording.
 """
 
 from typing import Annotated, ClassVar, Final, TypeAlias
@@ -65,7 +65,7 @@ def _range(minimum: float, maximum: float) -> JsonDict:
 
 
 class _GivenSource(RequestModel):
-    """A track's source: a URI or an encoded track. The sent fields count; the defaults are never read."""
+    """A track's source: a URI or an encoded track. Only the sent fields count; the defaults are never read."""
 
     uri: SourceText = ""
     encoded: str = Field(default="", description="An encoded track, in base64.")
@@ -107,7 +107,7 @@ class QueueEntry(NewTrack):
 
 
 class QueueEntries(RequestModel):
-    """POST /v0/players/{id}/queue with many tracks. Either all are added or none."""
+    """POST /v0/players/{id}/queue with many tracks. Either all of them are added, or none."""
 
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
@@ -196,8 +196,8 @@ class NewOverlay(_GivenPart):
 
 
 class NewOverlays(RequestModel):
-    """POST /v0/players/{id}/overlays with several sounds. They begin with the same frame, and either all are added or
-    none."""
+    """POST /v0/players/{id}/overlays with several sounds. They begin with the same frame. Either all of them are added,
+    or none."""
 
     overlays: Annotated[list[NewOverlay], FailFast()] = Field(min_length=1, max_length=MAX_NEW_OVERLAYS)
 
@@ -324,8 +324,8 @@ def _as_id(text: str, name: str) -> int:
 
 
 class NewPlayer(_GivenSource):
-    """POST /v0/players. `uri`, `encoded` or `track` names the player's first track; with `idle` it begins without one.
-    One of these fields is required."""
+    """POST /v0/players. `uri`, `encoded` or `track` names the player's first track; with `idle` it begins without a
+    track. One of these fields is required."""
 
     model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded", "track", "idle"))
     read_defaults: ClassVar[frozenset[str] | None] = frozenset({"idle", "paused", "volume", "loop"})

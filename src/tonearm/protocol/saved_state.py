@@ -191,7 +191,7 @@ class SavedOverlay(RequestModel):
 
 
 class SavedPlayer(RequestModel):
-    """GET and PUT /v0/players/{id}/state: a player's record, with everything needed to make the player again."""
+    """GET and PUT /v0/players/{id}/state: a player's record, with everything needed to create the player again."""
 
     version: int = Field(
         description=f"The version of the record: {STATE_VERSION}.", json_schema_extra={"const": STATE_VERSION}
