@@ -20,7 +20,7 @@ _NAMES: Final = {
 _ALL_PLAYERS_ONLY: Final = frozenset({PlayerCreate.__name__, EventsLost.__name__})
 _CLOSES: Final = (
     "The node closes a socket with 1000 when the player was deleted, 1001 when the node shuts down, 1012 when the "
-    "player goes on, here or at another node, and 1013 when the client is too slow."
+    "player continues in a new life, here or at another node, and 1013 when the client is too slow."
 )
 
 
@@ -40,9 +40,9 @@ def asyncapi_document(version: str) -> JsonObject:
         "summary": "One frame of 20 ms, as a binary message.",
         "description": (
             "PCM: 3840 bytes, 48 kHz, two channels, signed 16 bits, little-endian. Opus: one packet. With `header=1` "
-            "there are 16 bytes before it, big-endian: uint8 version 1; uint8 flags (1 a track starts, 2 "
-            "discontinuity, 4 silence that prepares a decoder, 8 packet of the source); uint16 size of the payload in "
-            "bytes; uint32 number of the frame; uint64 position in the track in µs."
+            "there are 16 bytes before the payload, big-endian: uint8 version, 1; uint8 flags (1: a track starts, 2: "
+            "discontinuity, 4: silent packet that prepares a decoder, 8: unchanged packet of the source); uint16 size "
+            "of the payload in bytes; uint32 number of the frame; uint64 position in the track in µs."
         ),
     }
     of_player = [name for name in models if name not in {*_ALL_PLAYERS_ONLY, PublicState.__name__}]
@@ -53,8 +53,8 @@ def asyncapi_document(version: str) -> JsonObject:
             "title": "tonearm: sockets",
             "version": version,
             "description": (
-                "The node sends messages, and ignores those of the client. A client must answer pings, as WebSocket "
-                f"libraries do. {_CLOSES}"
+                "The node sends messages, and ignores messages from the client. A client must answer pings, as "
+                f"WebSocket libraries do. {_CLOSES}"
             ),
             "license": {"name": "MIT"},
         },
@@ -67,11 +67,15 @@ def asyncapi_document(version: str) -> JsonObject:
                         "type": "httpApiKey",
                         "in": "header",
                         "name": "Authorization",
-                        "description": "The node's bare password, if the node has one.",
+                        "description": "The bare password, if the node has one.",
                     }
                 ],
             },
-            "public": {"host": "127.0.0.1:2335", "protocol": "ws", "description": "For strangers, if it is on."},
+            "public": {
+                "host": "127.0.0.1:2335",
+                "protocol": "ws",
+                "description": "The public address, if it is enabled.",
+            },
         },
         "channels": {
             "audio": _channel(LISTEN, ["Frame"]),
@@ -80,7 +84,7 @@ def asyncapi_document(version: str) -> JsonObject:
             "publicEvents": {
                 "address": "/{player_id}/events",
                 "servers": [{"$ref": "#/servers/public"}],
-                "summary": "Title, state and position, for strangers.",
+                "summary": "Follow a public player",
                 "parameters": {"player_id": {"description": "The player's id."}},
                 "messages": _messages([PublicState.__name__]),
             },

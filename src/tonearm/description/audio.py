@@ -9,24 +9,24 @@ from tonearm.description.players import PLAYER
 
 _UPGRADED: Final = (Reply(101, "The socket is open. /asyncapi.json describes its messages."),)
 _LATENCY: Final = whole_number(
-    "maxLatencyMs", "The buffer for a slow listener, in ms; 1000 by default.", 20, 60_000, 200
+    "maxLatencyMs", "The node's buffer for a slow listener, in ms; 1000 by default.", 20, 60_000, 200
 )
 _OPUS_BITRATE: Final = whole_number(
     "bitrate",
-    "Opus bitrate in bit/s. With it, the listener gets no packets of the source.",
+    "The Opus bitrate in bit/s. With it, the listener gets no unchanged packets of the source.",
     LOWEST_OPUS_BPS,
     HIGHEST_OPUS_BPS,
     96000,
 )
 _MP3_BITRATE: Final = Parameter(
-    "bitrate", "MP3 bitrate in bit/s.", {"type": "integer", "enum": list(MP3_BITRATES_BPS)}, 192_000
+    "bitrate", "The MP3 bitrate in bit/s.", {"type": "integer", "enum": list(MP3_BITRATES_BPS)}, 192_000
 )
 _BURST: Final = whole_number(
-    "burst", "How much of the last sound is sent at once, in ms; `stream.burst_ms` by default, 0 for WAV.", 0, 10_000, 0
+    "burst", "How much earlier audio is sent at once, in ms; `stream.burst_ms` by default, 0 for WAV.", 0, 10_000, 0
 )
 _ICY: Final = Parameter(
     "Icy-MetaData",
-    "`1`: the stream contains titles, one block after each `icy-metaint` bytes.",
+    "`1`: the stream contains titles, in a block after each `icy-metaint` bytes.",
     {"type": "string", "enum": ["0", "1"]},
     "1",
     "header",
@@ -53,7 +53,7 @@ def _stream(kind: str, media_type: str, text: str, *parameters: Parameter) -> Op
 LISTEN: Final = Operation(
     "GET",
     f"{PLAYER}/ws",
-    "Listen by WebSocket",
+    "Listen over a WebSocket",
     _UPGRADED,
     "One binary message is one frame of 20 ms.",
     parameters=(
@@ -63,7 +63,7 @@ LISTEN: Final = Operation(
             {"type": "string", "enum": ["pcm", "opus"], "default": "pcm"},
             "opus",
         ),
-        switch("header", "`1`: each payload has 16 bytes before it, with frame number, flags and position."),
+        switch("header", "`1`: each message begins with 16 bytes for frame number, flags and position."),
         _OPUS_BITRATE,
         _LATENCY,
     ),
@@ -77,7 +77,7 @@ STREAMS: Final[Mapping[str, Operation]] = {
         "audio/ogg",
         "Ogg Opus",
         _OPUS_BITRATE,
-        switch("chained", "`1`: each title begins a new logical stream. Use it for archives."),
+        switch("chained", "`1`: each title begins a new logical stream, for archives."),
     ),
     "mp3": _stream("mp3", "audio/mpeg", "MP3", _MP3_BITRATE),
 }
@@ -89,8 +89,12 @@ FOLLOW_PLAYER: Final = Operation(
     _UPGRADED,
     "One text message is one event.",
     parameters=(
-        flag("snapshot", "The first message is a `PlayerState`. With `since`, only if events were lost."),
-        words("since", "`<life>.<seq>` of your last event. The events after it follow.", "995fc5bc838de12a.17"),
+        flag("snapshot", "The first message is a `PlayerState`; with `since` only if events are lost."),
+        words(
+            "since",
+            "`<life>.<seq>` of the last event that the client got. The events after it follow.",
+            "995fc5bc838de12a.17",
+        ),
     ),
     codes=("upgrade_required",),
     tag="Events",
@@ -101,7 +105,7 @@ FOLLOW_PLAYERS: Final = Operation(
     "Follow all players",
     _UPGRADED,
     "The events of all players on one socket. `PlayerCreate` and `EventsLost` are sent only here.",
-    parameters=(flag("snapshot", "The first messages are a `PlayerState` of each player."),),
+    parameters=(flag("snapshot", "The first messages are a `PlayerState` for each player."),),
     codes=("upgrade_required",),
     tag="Events",
     subject=Subject.ALL_PLAYERS,

@@ -11,7 +11,7 @@ LIST_NODES: Final = Operation(
     "GET",
     "/v0/nodes",
     "List the nodes of the cluster",
-    json_of(replies.ClusterNodes, "The nodes as the asked node sees them, itself first."),
+    json_of(replies.ClusterNodes, "The nodes as the node that gets the request sees them, that node first."),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -19,7 +19,7 @@ SHOW_NODE: Final = Operation(
     "GET",
     _NODE,
     "Show a node of the cluster",
-    json_of(replies.ClusterNode, "`self` is the asked node."),
+    json_of(replies.ClusterNode, "The node, as the node that gets the request sees it."),
     codes=("node_not_found",),
     tag="Node",
     subject=Subject.NODE,
@@ -29,8 +29,8 @@ DRAIN_NODE: Final = Operation(
     f"{_NODE}/drain",
     "Move a node's players to others",
     DONE,
-    "The node gets no new players from now on. The answer comes at once. The node's `players` says how many it still "
-    "has.",
+    "The node gets no new players from now on. The response comes at once. The node's `players` shows how many it "
+    "still has.",
     codes=("node_not_found", "node_unreachable", "bad_request"),
     tag="Node",
     subject=Subject.NODE,
@@ -38,7 +38,7 @@ DRAIN_NODE: Final = Operation(
 STOP_DRAINING: Final = Operation(
     "DELETE",
     f"{_NODE}/drain",
-    "Let a node get players again",
+    "End the draining of a node",
     DONE,
     codes=("node_not_found", "node_unreachable"),
     tag="Node",
@@ -49,7 +49,7 @@ MOVE_PLAYER: Final = Operation(
     "/v0/players/{player_id}/move",
     "Move a player to another node",
     DONE,
-    "The player goes on there with its next frame, in a new life that begins with `PlayerMoved`.",
+    "The player continues there with its next frame, in a new life that begins with `PlayerMoved`.",
     body=RequestBody(requests.MoveTo, {"to another node": {"node": "node-2"}}),
     codes=("engine_lost", "node_unreachable"),
     tag="Control",

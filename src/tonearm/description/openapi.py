@@ -30,7 +30,7 @@ _RETRY_AFTER: Final[JsonObject] = {
 _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     "node": Parameter(
         "node",
-        "The node's name, or `self` for the asked node.",
+        "The node's name, or `self` for the node that gets the request.",
         {"type": "string"},
         "self",
         "path",
@@ -46,7 +46,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     ),
     "track_id": Parameter(
         "track_id",
-        "The id that the node gave a waiting track.",
+        "The id of the waiting track, from the node.",
         {"type": "string"},
         "3e92f5dc-b019-4c0f-984e-6fcf23e871b2",
         "path",
@@ -54,7 +54,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     ),
     "sound_id": Parameter(
         "sound_id",
-        "The part after `sound:` in the sound's uri.",
+        "The part after `sound:` in the sound's URI.",
         {"type": "string"},
         "3fa1c0de5eed4b1d9a0b7c6d5e4f3a21",
         "path",
@@ -62,7 +62,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     ),
     "overlay_id": Parameter(
         "overlay_id",
-        "The id that the node gave the overlay.",
+        "The id of the overlay, from the node.",
         {"type": "string"},
         "8d3679e8-442b-4c07-bf92-dd212c5a5d20",
         "path",
@@ -88,10 +88,10 @@ def openapi_document(version: str, operations: Iterable[Operation], status_of_co
             "version": version,
             "summary": "An audio node: it plays URIs as 20 ms frames for its listeners.",
             "description": (
-                "Bodies are JSON, with any content type. Unknown fields are ignored, and the header `Tonearm-Ignored` "
+                "JSON bodies may have any content type. Unknown fields are ignored, and the header `Tonearm-Ignored` "
                 "names them. Unknown filters are refused. Times are in ms unless a name says otherwise. "
-                "Each GET path also answers HEAD. A wrong method is 405 `method_not_allowed`. An unknown path is "
-                "404 `not_found`."
+                "Each GET path also supports HEAD. A wrong method gets 405 `method_not_allowed`. An unknown path "
+                "gets 404 `not_found`."
             ),
             "license": {"name": "MIT", "identifier": "MIT"},
         },
@@ -239,7 +239,7 @@ def _reply(reply: Reply, schemas: Mapping[str, JsonObject], operation: Operation
         }
     if operation.method != "GET" and operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
         headers["Tonearm-Unsaved"] = {
-            "description": "The change is done, but not yet on disk; otherwise absent.",
+            "description": "`true` if the change is done, but not yet saved; otherwise absent.",
             "schema": {"const": "true"},
         }
     if headers:

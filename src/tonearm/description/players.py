@@ -46,7 +46,7 @@ CREATE_PLAYER: Final = Operation(
     "/v0/players",
     "Create a player",
     json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
-    "The player plays without a call of play. The node checks only the form of the URI and the policy at once. If the "
+    "The player starts without a call of play. The node checks only the form of the URI and the policy at once. If the "
     "source cannot be played, the event `TrackException` reports it when the track's turn comes.",
     body=RequestBody(
         requests.NewPlayer,
@@ -95,7 +95,7 @@ GET_RECORD: Final = Operation(
     "GET",
     f"{PLAYER}/state",
     "Get a player's record",
-    json_of(SavedPlayer, "Everything needed to restore the player, here or at another node."),
+    json_of(SavedPlayer, "Everything needed to restore the player, at this node or another one."),
     tag="Players",
 )
 PUT_RECORD: Final = Operation(
@@ -124,11 +124,13 @@ SHOW_ARTWORK: Final = Operation(
     f"{PLAYER}/artwork",
     "Get the picture inside the current file",
     (
-        Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "Names this picture."}),
-        Reply(304, "The picture is the one of `If-None-Match`.", {}, {"ETag": "Names this picture."}),
+        Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "The name of this picture."}),
+        Reply(304, "The picture has the `ETag` in `If-None-Match`.", {}, {"ETag": "The name of this picture."}),
     ),
     parameters=(
-        Parameter("If-None-Match", "The `ETag` of a picture you have.", {"type": "string"}, '"none"', "header"),
+        Parameter(
+            "If-None-Match", "The `ETag` of a picture that the client has.", {"type": "string"}, '"none"', "header"
+        ),
     ),
     codes=("no_artwork", "source_blocked", "source_refused", "limit_reached"),
     tag="Players",
@@ -182,7 +184,7 @@ SKIP: Final = Operation(
     "Skip",
     DONE,
     "Without a body, the next track plays. With `to`, that track plays, and the tracks before it leave the queue. In "
-    "loop `queue` they go to its end.",
+    "loop mode `queue` they go to its end.",
     body=RequestBody(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
     codes=("track_not_found",),
     tag="Control",
@@ -201,7 +203,7 @@ ADD_TRACKS: Final = Operation(
     f"{PLAYER}/queue",
     "Add one track or many",
     json_of(replies.TrackQueued, "The ids of the new tracks.", 201),
-    "Either all tracks are added or none.",
+    "Either all tracks are added, or none.",
     body=RequestBody(
         requests.QueueEntry | requests.QueueEntries,
         {
@@ -220,13 +222,17 @@ LIST_QUEUE: Final = Operation(
     json_of(
         list[replies.QueuedTrackDetails | replies.QueuedTrack],
         "The tracks, with three fields each. With `details`, each track has all facts that the node knows.",
-        headers={"ETag": '`W/"<life>.<version>"`, with the `version` of the last QueueUpdate. It names the order.'},
+        headers={
+            "ETag": '`W/"<life>.<version>"`, with the `version` of the last QueueUpdate. It changes with the order.'
+        },
     ),
     parameters=(
-        flag("details", "Adds title, author, length, artwork and part, where they are known."),
-        whole_number("offset", "The number of tracks to skip from the front.", 0, 100_000_000, 0),
-        whole_number("limit", "The number of tracks to list, at most.", 1, 100_000_000, 10),
-        whole_number("wait", "With `details`: the time to wait for details, in ms.", 0, 5000, 100),
+        flag("details", "Adds title, author, length, artwork and part, as far as they are known."),
+        whole_number("offset", "The number of tracks to omit from the front; 0 by default.", 0, 100_000_000, 0),
+        whole_number("limit", "The maximum number of tracks; all by default.", 1, 100_000_000, 10),
+        whole_number(
+            "wait", "With `details`: how long to wait for missing details, in ms; 0 by default.", 0, 5000, 100
+        ),
     ),
     tag="Queue",
 )
@@ -273,7 +279,7 @@ SET_LOOP: Final = Operation(
 SET_CROSSFADE: Final = Operation(
     "PATCH",
     f"{PLAYER}/crossfade",
-    "Let tracks fade into each other",
+    "Change the crossfade",
     DONE,
     body=RequestBody(
         requests.CrossfadePatch,
@@ -293,7 +299,7 @@ CHANGE_FILTERS: Final = Operation(
     f"{PLAYER}/filters",
     "Change volume, equalizer, effects",
     DONE,
-    "Absent filters stay as they are. null switches an effect off. An unknown name is refused.",
+    "Absent filters stay as they are. null switches an effect off. Unknown names are refused.",
     body=RequestBody(
         requests.FiltersPatch,
         {
@@ -325,7 +331,7 @@ ADD_OVERLAYS: Final = Operation(
     f"{PLAYER}/overlays",
     "Play a sound over the music",
     json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
-    "Several overlays begin with the same frame, and either all are added or none. At most 8 play at once.",
+    "Several overlays begin with the same frame. Either all of them are added, or none. At most 8 play at once.",
     body=RequestBody(
         requests.NewOverlay | requests.NewOverlays,
         {
@@ -340,7 +346,7 @@ LIST_OVERLAYS: Final = Operation(
     "GET",
     f"{PLAYER}/overlays",
     "List overlays",
-    json_of(list[replies.Overlay], "All overlays that load or play."),
+    json_of(list[replies.Overlay], "All overlays that are loading or playing."),
     tag="Overlays",
 )
 SHOW_OVERLAY: Final = Operation(

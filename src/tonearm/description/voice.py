@@ -25,10 +25,10 @@ JOIN_VOICE: Final = Operation(
     DONE,
     "The node answers at once and then connects. GET with `wait` and the event `VoiceState` report the result. The "
     "same values again change nothing. Other values move the player: the old connection sends until the new one can. "
-    "With `endpoint` null, which Discord sends when a voice server goes, the connection ends.",
+    "Discord sends `endpoint` null when a voice server goes away; with it the connection ends.",
     body=RequestBody(
         requests.VoicePut,
-        {"what the gateway said": EXAMPLE, "with the channel's bitrate": {**EXAMPLE, "bitrate": 64000}},
+        {"the values from the gateway": EXAMPLE, "with the channel's bitrate": {**EXAMPLE, "bitrate": 64000}},
     ),
     codes=VOICE_CODES,
     tag="Voice",
@@ -39,7 +39,13 @@ SHOW_VOICE: Final = Operation(
     "Show a player's voice connection",
     json_of(replies.Voice | replies.NoVoice, "The state of the voice connection; `none` without one."),
     parameters=(
-        whole_number("wait", "Wait until the state is not `connecting`, for at most this time in ms.", 0, 10_000, 200),
+        whole_number(
+            "wait",
+            "Waits until the state is not `connecting`, at most for this time in ms; 0 by default.",
+            0,
+            10_000,
+            200,
+        ),
     ),
     tag="Voice",
 )
@@ -48,6 +54,6 @@ LEAVE_VOICE: Final = Operation(
     _VOICE,
     "Leave the voice channel",
     DONE,
-    "The player plays on. Without a voice connection this does nothing.",
+    "The player continues. Without a voice connection this does nothing.",
     tag="Voice",
 )
