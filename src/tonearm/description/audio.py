@@ -13,7 +13,7 @@ _LATENCY: Final = whole_number(
 )
 _OPUS_BITRATE: Final = whole_number(
     "bitrate",
-    "The Opus bitrate in bit/s. With it, the listener gets no unchanged packets of the source.",
+    "The Opus bitrate in bit/s. With it, the listener gets no packets of the source itself.",
     LOWEST_OPUS_BPS,
     HIGHEST_OPUS_BPS,
     96000,

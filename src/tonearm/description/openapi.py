@@ -46,7 +46,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     ),
     "track_id": Parameter(
         "track_id",
-        "The id of the waiting track, from the node.",
+        "The id of the waiting track.",
         {"type": "string"},
         "3e92f5dc-b019-4c0f-984e-6fcf23e871b2",
         "path",
@@ -62,7 +62,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     ),
     "overlay_id": Parameter(
         "overlay_id",
-        "The id of the overlay, from the node.",
+        "The id of the overlay.",
         {"type": "string"},
         "8d3679e8-442b-4c07-bf92-dd212c5a5d20",
         "path",

@@ -125,7 +125,7 @@ SHOW_ARTWORK: Final = Operation(
     "Get the picture inside the current file",
     (
         Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "The name of this picture."}),
-        Reply(304, "The picture has the `ETag` in `If-None-Match`.", {}, {"ETag": "The name of this picture."}),
+        Reply(304, "The picture has the `ETag` of `If-None-Match`.", {}, {"ETag": "The name of this picture."}),
     ),
     parameters=(
         Parameter(

@@ -69,7 +69,7 @@ class TrackEnd(_OfTrack):
     op: Literal["TrackEnd"]
     reason: EndReason
     played_ms: Milliseconds = Field(
-        description="How much of the file was sent, in ms; parts that a seek skipped do not count."
+        description="How much of the file was sent, in ms, without parts that a seek skipped."
     )
 
 
@@ -85,7 +85,7 @@ class TrackStuck(_OfTrack):
 
     op: Literal["TrackStuck"]
     threshold_ms: Milliseconds = Field(description="How long nothing could be sent, in ms.")
-    cause: str = Field(min_length=1, description="What is missing, as text for people.")
+    cause: str = Field(min_length=1, description="What the track waits for, as text for people.")
 
 
 class StreamTitle(_Numbered):
@@ -221,7 +221,7 @@ class VoiceState(_Numbered):
 
     op: Literal["VoiceState"]
     voice: Voice | None = Field(
-        description="The voice connection, as in the player's state; null when the player has left the channel."
+        description="The voice connection, as in the player's state; null after the player has left the channel."
     )
 
 

@@ -51,7 +51,7 @@ class TrackInfo(WireModel):
     artwork_url: ArtworkUrl | None
     isrc: Isrc | None
     source_name: str = Field(
-        description="`http`, `file` or `direct`; in a decoded track also the name that another node uses."
+        description="`http`, `file` or `direct`; in a decoded track also another node's name for the source."
     )
 
 
@@ -61,7 +61,7 @@ class Mirror(WireModel):
     uri: str = Field(min_length=1, description="The page of the recording.")
     title: str = Field(description="The title on that page.")
     author: str = Field(description="The author on that page.")
-    length: Milliseconds = Field(description="The length on that page, in ms; 0 when it has none.")
+    length: Milliseconds = Field(description="The length on that page, in ms; 0 when unknown.")
     by: Literal["isrc", "words"] = Field(
         description="How the recording was found: by its ISRC, or by artist and title (`words`)."
     )
@@ -125,7 +125,7 @@ class PlayedTrack(QueuedTrack, PartFields):
 
 
 _WARNINGS: Final = (
-    "Sentences about tracks that cannot play, because they are links to pages; absent when there are none."
+    "Sentences about tracks that cannot play because they are links to pages; absent when there are none."
 )
 
 
@@ -133,7 +133,7 @@ class LeftOut(WireModel):
     """The entries of a playlist that were left out."""
 
     count: int = Field(ge=1, description="The number of these entries.")
-    reasons: list[str] = Field(min_length=1, description="The reasons, as sentences for people; each of them once.")
+    reasons: list[str] = Field(min_length=1, description="The reasons, as sentences for people, without repetitions.")
 
 
 class TrackQueued(WireModel):
@@ -187,7 +187,7 @@ class PlayFailure(WireModel):
         0,
         ge=0,
         le=HTTP_STATUS_MAX,
-        description="The status of the server's answer, if that was the reason; otherwise absent.",
+        description="The status of the server's response, if it was the reason; otherwise absent.",
     )
 
 
@@ -212,12 +212,10 @@ class ListInfo(WireModel):
 class AboutList(WireModel):
     """More facts about a list."""
 
-    url: str = Field(description="The address that was opened.")
+    url: str = Field(description="The URI that was opened.")
     artwork_url: ArtworkUrl | None = Field(description="A link to the list's picture; null when none is known.")
     author: str = Field(description="The list's author; empty when unknown.")
-    total_tracks: Count = Field(
-        description="The number of tracks that the list says it has; at least the number of tracks here."
-    )
+    total_tracks: Count = Field(description="The list's own number of tracks; at least the number of tracks here.")
 
 
 class ListedTracks(WireModel):
@@ -247,7 +245,7 @@ class LoadFailure(PlayFailure):
     """Why nothing could be loaded: a failure of this node, with the fields of Lavalink's exception."""
 
     severity: Literal["common", "suspicious", "fault"] = Field(
-        description="`common`: to be expected. `suspicious`: caused from outside. `fault`: an error of the node."
+        description="`common`: can be expected. `suspicious`: caused from outside. `fault`: an error of the node."
     )
     cause: str = Field(min_length=1, description="The code and stage of the failure.")
 
@@ -301,10 +299,10 @@ class Crossfade(WireModel):
     """The settings of crossfades between a player's tracks."""
 
     duration_ms: int = Field(
-        ge=0, le=DURATION_MAX_MS, description="The length of a crossfade, in ms; 0: tracks join without a gap."
+        ge=0, le=DURATION_MAX_MS, description="The length of a crossfade, in ms; 0: tracks follow without a gap."
     )
     curve: CrossfadeCurve
-    on_skip: bool = Field(description="Whether a skip crossfades, too.")
+    on_skip: bool = Field(description="Whether skips crossfade as well.")
 
 
 class Overlay(WireModel):
@@ -318,7 +316,7 @@ class Overlay(WireModel):
     volume: float = Field(ge=0, le=OVERLAY_VOLUME_MAX, description="A linear gain; 1 changes nothing.")
     duck_db: float = Field(ge=DUCK_MIN_DB, le=0, description="The gain of the music under the overlay, in dB.")
     fade_ms: int = Field(
-        ge=0, le=FADE_MAX_MS, description="The time in which the music is lowered, and raised again, in ms."
+        ge=0, le=FADE_MAX_MS, description="The time for lowering the music, and for raising it again, in ms."
     )
     start_ms: Milliseconds = Field(description="The overlay's start in its file, in ms.")
     end_ms: int = Field(0, gt=0, description="The overlay's end in its file, in ms; absent: the file's end.")
@@ -351,7 +349,7 @@ class PlayerQuality(WireModel):
         description="Frames that listeners lost because they were too slow, summed over all listeners."
     )
     times_run_dry: Count = Field(
-        description="Dropouts: how often the player had nothing to send in mid-track, although the node was in time."
+        description="Dropouts: how often the player had no frame to send in mid-track, although the node was in time."
     )
     late_plans: Count = Field(description="Changes that took effect later than planned.")
     late_frames: Count = Field(description="Frames that were not sent because the node was late.")
@@ -360,14 +358,16 @@ class PlayerQuality(WireModel):
     )
     listeners_closed: ListenersClosed
     waiting_for_room_ms: Milliseconds | None = Field(
-        description="How long the player has waited because the node is overloaded, in ms; null when it does not wait."
+        description="How long the player has waited because the node is overloaded, in ms; null when it does not "
+        "wait, or is paused."
     )
 
 
 Life: TypeAlias = Annotated[
     str,
     Field(
-        min_length=1, description="The random name of a player's life. In another life the events count from 1 again."
+        min_length=1,
+        description="The random name of a player's life. In another life, events are numbered from 1 again.",
     ),
 ]
 
@@ -406,7 +406,7 @@ class VoiceEncryption(WireModel):
     """The end-to-end encryption of the voice channel (DAVE)."""
 
     version: Count = Field(description="The version of DAVE; 0: the channel is not encrypted end to end.")
-    ready: bool = Field(description="Whether there is a group to encrypt for. Before that, the node sends no sound.")
+    ready: bool = Field(description="Whether there is a group to encrypt for. Before that, the node sends no audio.")
     epoch: Count | None = Field(
         description="The group's epoch, which grows when members come or go; null without a group."
     )
@@ -418,7 +418,7 @@ class VoiceEncryption(WireModel):
 class VoicePackets(WireModel):
     """The number of packets for voice channels."""
 
-    sent: Count = Field(description="Packets of sound that were sent.")
+    sent: Count = Field(description="Audio packets that were sent.")
     silence: Count = Field(description="Packets of silence that were sent, five at each pause and end.")
     dropped: Count = Field(description="Packets that were not sent because they were too old after a stall.")
 
@@ -430,24 +430,22 @@ class VoiceClose(WireModel):
     reason: str = Field(min_length=1, description="Discord's text, or the node's reason, such as `unreachable`.")
     by: ClosedBy = Field(description="Which side ended the connection.")
     action: VoiceAction = Field(
-        description="What the bot has to do. `wait`: PUT the next values of the gateway. `rejoin`: send op 4 again, "
-        "and PUT the new values. `stop`: do nothing; a person has to look at it. `fix`: the node lacks something."
+        description="What the bot has to do. `wait`: PUT the next values from the gateway. `rejoin`: send op 4 again, "
+        "and PUT the new values. `stop`: not retry; a person has to look at it. `fix`: the node lacks something."
     )
 
 
-VoiceId: TypeAlias = Annotated[str, Field(description="An id of Discord, a decimal number.")]
+VoiceId: TypeAlias = Annotated[str, Field(description="A Discord id, as a decimal number.")]
 
 
 class Voice(WireModel):
     """A player's voice connection to a Discord channel."""
 
-    state: VoicePhase = Field(
-        description="The state of the connection. `closed`: given up; only another PUT, or DELETE, changes it."
-    )
+    state: VoicePhase = Field(description="The state of the connection. Only another PUT, or DELETE, changes `closed`.")
     channel_id: VoiceId
     guild_id: VoiceId
     user_id: VoiceId
-    endpoint: str | None = Field(description="The voice server; null when it is gone or no longer known.")
+    endpoint: str | None = Field(description="The voice server; null when it has gone away or is no longer known.")
     ssrc: Count | None = Field(description="The SSRC of the RTP stream; null before the server gives it.")
     mode: str | None = Field(description="The encryption of packets between node and server; null before it is chosen.")
     ping_ms: Milliseconds | None = Field(
@@ -470,14 +468,14 @@ class PlayerStateFields(Filters, PartFields):
     """A player's whole state without its id."""
 
     track: TrackOut = Field(
-        description="The selected track, also of an idle or failed player. Before the first track its texts are empty."
+        description="The selected track, also in an idle or failed player. Before the first track its texts are empty."
     )
     track_id: TrackId = Field(description="The id of the selected track; empty before the first track.")
     source: SourceForm | None = Field(
         description="The format of the selected track's source; null before the source is opened."
     )
     state: PlayerState
-    error: PlayFailure | None = Field(description="The last failure; null once something plays.")
+    error: PlayFailure | None = Field(description="The last failure; null once a track plays.")
     paused: Paused
     position: Milliseconds
     position_rate: PositionRate
@@ -507,7 +505,7 @@ class Player(PlayerStateFields):
 class UnderrunsByCause(WireModel):
     """Dropouts of players in mid-track, by cause."""
 
-    source: Count = Field(description="Dropouts because too little came from the source in time.")
+    source: Count = Field(description="Dropouts because the source was too slow.")
     decoder: Count = Field(description="Dropouts because decoding was too slow.")
     clock: Count = Field(description="Dropouts because the node was late, counted for each player.")
 
@@ -518,7 +516,7 @@ class FramesMade(WireModel):
     pcm: Count = Field(description="Frames of PCM.")
     opus: Count = Field(description="Frames that were encoded as Opus.")
     opus_passed: Count = Field(
-        alias="opus_passed", description="Opus packets of the source itself, which were passed on."
+        alias="opus_passed", description="Opus packets of the source that were passed on unchanged."
     )
     mp3: Count = Field(description="Frames of MP3, of 24 ms.")
 
@@ -527,7 +525,9 @@ class DecoderWork(WireModel):
     """The work of all decoder processes."""
 
     worked_seconds: float = Field(ge=0, description="The time that they worked, in s, summed over all processes.")
-    made_seconds: float = Field(ge=0, description="The length of the sound that they made, in s, summed over players.")
+    made_seconds: float = Field(
+        ge=0, description="The duration of the audio that they made, in s, summed over all players."
+    )
     sessions_failed: Count = Field(description="How often decoding failed for a player.")
     frames: FramesMade
 
@@ -554,14 +554,15 @@ class StateWork(WireModel):
     degraded: bool = Field(description="Whether the file cannot be written, or the file or a record in it was damaged.")
     writes: Count = Field(description="How often the file was written.")
     write_seconds: float = Field(ge=0, description="The time of all writes together, in s.")
-    unsaved_answers: Count = Field(description="Changes that were answered before the file had them.")
+    unsaved_answers: Count = Field(description="Changes that were confirmed before the file had them.")
 
 
 class Process(WireModel):
     """One process of the node."""
 
     kind: Literal["node", "decoder", "other"] = Field(
-        description="The kind of process. `other`: a template, a resolver, or a process that reads tags."
+        description="The kind of process. `other`: a template, a resolver, a voice process, or a process that loads "
+        "tracks."
     )
     pid: int = Field(gt=0, description="The id of the process on its machine.")
     cpu_seconds: float = Field(ge=0, description="The CPU time of the process, in s.")
@@ -571,7 +572,8 @@ class Process(WireModel):
     sessions: Count = Field(description="The number of players that the process decodes for.")
     slot: int = Field(
         gt=0,
-        description="The number of the process among those of its kind. A new process takes the slot of an ended one.",
+        description="The number of the process among those of its kind. A new process takes the slot of a process that "
+        "has ended.",
     )
 
 
@@ -589,7 +591,9 @@ class VoiceProcess(WireModel):
 class VoiceWork(WireModel):
     """The node's voice connections to Discord channels."""
 
-    connections: dict[str, Count] = Field(description="The number of voice connections by state, also where it is 0.")
+    connections: dict[str, Count] = Field(
+        description="The number of voice connections by state, including states with 0."
+    )
     packets: VoicePackets
     packets_late: dict[str, Count] = Field(
         description="Packets that were sent late, by limit: over5ms, over20ms, over100ms. Each counts at every limit "
@@ -601,7 +605,7 @@ class VoiceWork(WireModel):
         description="Voice connections that the node gave up, by Discord's code or the node's reason."
     )
     handshake_ms: float | None = Field(
-        description="How long the newest voice connection took until it could send, in ms; null before the first."
+        description="How long the newest voice connection took until it could send, in ms; null before the first one."
     )
     longest_mls_ms: float = Field(
         ge=0, description="The longest step of the key agreement of an encrypted call, in ms."
@@ -615,9 +619,11 @@ class Stats(WireModel):
 
     version: NodeRelease
     uptime: Milliseconds = Field(description="The time since the node was started, in ms.")
-    suspended_ms: Milliseconds = Field(description="How long the machine slept, in ms; not a part of the uptime.")
+    suspended_ms: Milliseconds = Field(description="How long the machine slept, in ms; not included in the uptime.")
     players: dict[str, Count] = Field(description="The number of players by state.")
-    players_asleep: Count = Field(description="Players that go on without a decoder, because nobody listens.")
+    players_asleep: Count = Field(
+        description="Players that continue without a decoder, because they have no listeners."
+    )
     players_waiting: Count = Field(description="Players that wait for room in a decoder process.")
     overload_ms: Milliseconds = Field(
         description="How long the node has been overloaded, in ms; 0 while it is not, and in the first 3 s of an "
@@ -636,12 +642,12 @@ class Stats(WireModel):
     listeners_closed: ListenersClosed
     times_run_dry: UnderrunsByCause
     track_failures: dict[str, Count] = Field(
-        description="Tracks that failed, by the code of the failure, also where the number is 0."
+        description="Tracks that failed, by the code of the failure, including codes with 0."
     )
     fetches: dict[str, Count] = Field(
         description="Sources that were opened to be played, by outcome: `opened`, or the code of the failure."
     )
-    decoder_exits: Count = Field(description="Decoder processes that ended by themselves or were killed.")
+    decoder_exits: Count = Field(description="Decoder processes that ended unexpectedly or were killed.")
     decoder_work: DecoderWork
     sandbox: SandboxLevels
     resolver: ResolverWork = ABSENT
@@ -659,11 +665,11 @@ class LibraryEntry(WireModel):
         description="The path in the library: `/`, the number of a library folder, and names. GET /v0/files takes the "
         "path of a folder."
     )
-    uri: SourceText = Field(description="The URI for a player. That of a folder is a playlist of the files in it.")
+    uri: SourceText = Field(description="The URI for a player. The URI of a folder is a playlist of the files in it.")
     kind: Literal["folder", "audio", "playlist"] = Field(description="The kind of entry, by the name's ending.")
     bytes: Count = Field(description="The size of the file in bytes; 0 for a folder.")
     modified_at: TimeOfDay = Field(description="The time of the last change, in ms since 1970.")
-    title: str = Field("", description="The title from tags, or one made of the name.")
+    title: str = Field("", description="The title from tags, or one made from the name.")
     author: str = Field("", description="The author from tags; empty when unknown.")
     length: Milliseconds = Field(0, description="The length in ms; 0 when unknown.")
 
@@ -672,7 +678,7 @@ class LibraryFiles(WireModel):
     """GET /v0/files."""
 
     path: str = Field(description="The path of the listed folder; `/` is the whole library.")
-    parent: str | None = Field(description="The path of the folder above; null for the whole library.")
+    parent: str | None = Field(description="The path of the parent folder; null for the whole library.")
     total: Count = Field(description="The number of entries without `offset` and `limit`.")
     takes_files: bool = Field(description="Whether clients can send files, because `library.uploads` names a folder.")
     entries: list[LibraryEntry] = Field(description="Folders first, then files, each in natural order.")
@@ -724,12 +730,12 @@ class SentSound(WireModel):
     """POST /v0/sounds."""
 
     uri: str = Field(
-        pattern="^sound:[0-9a-f]{32}$", description="The URI of the sound. It plays wherever a URI is allowed."
+        pattern="^sound:[0-9a-f]{32}$", description="The URI of the sound. It can be used wherever a URI is allowed."
     )
     length: Milliseconds = Field(description="The length in ms; 0 when unknown.")
     bytes: Count = Field(description="The size of the sound in bytes.")
     expires_at: TimeOfDay = Field(
-        description="When the node forgets the sound if nobody uses it before, in ms since 1970."
+        description="The time at which the node deletes the sound if it is not used before, in ms since 1970."
     )
 
 
@@ -743,10 +749,10 @@ class Error(WireModel):
     """The body of every 4xx and 5xx."""
 
     timestamp: TimeOfDay
-    status: int = Field(ge=400, le=599, description="The status of the answer.")
+    status: int = Field(ge=400, le=599, description="The HTTP status of the response.")
     error: str = Field(description="The status in words.")
     code: ErrorCode = Field(description="The stable code of the error, for programs.")
-    message: str = Field(min_length=1, description="What was wrong and what to do, as text for people.")
+    message: str = Field(min_length=1, description="What is wrong and what to do, as text for people.")
     path: str = Field(description="The path of the request as it was sent, without the query.")
     request_id: str = Field(min_length=1, description="The id of the request in the node's log.")
 
@@ -759,16 +765,23 @@ class ClusterNode(WireModel):
     version: str = Field(description="The node's version.")
     players: int = Field(ge=0, description="The number of players of the node.")
     load: float = Field(
-        ge=0, description="The share of the last 10 s in which the node was late, 0 to 1; 1 when it is overloaded."
+        ge=0,
+        description="The share of the last 10 s in which the node was late, 0 to 1, measured only with "
+        "`server.max_load`; 1 while the node is not ready.",
     )
-    draining: bool = Field(description="Whether the node's players are being moved to other nodes.")
+    draining: bool = Field(
+        description="Whether the node drains: it gets no new players, and its own players move away."
+    )
     alive: bool = Field(description="Whether the node's lease is valid.")
     lease_age_ms: int = Field(ge=0, description="The time since the node's last sign of life, in ms.")
     reaches_engine: bool | None = Field(
-        default=None, description="Whether the node reaches the cluster's engine; only of the asked node."
+        default=None,
+        description="Whether the node reaches the cluster's engine; only for the node that gets the request.",
     )
     engine_latency_ms: float | None = Field(
-        default=None, description="The time of the node's last call of the engine, in ms; only of the asked node."
+        default=None,
+        description="The latency of the node's last call to the engine, in ms; only for the node that gets the "
+        "request.",
     )
 
 

@@ -134,9 +134,12 @@ class PositionPatch(RequestModel):
 
     position: int = Field(
         default=0,
-        description="The new position in the file, in ms. A position before the track's start means its start.",
+        description="The new position in the file, in ms. A position before the track's start is its start.",
     )
-    offset: int = Field(default=0, description="The new position, in ms from the player's position; negative: back.")
+    offset: int = Field(
+        default=0,
+        description="The new position, relative to the player's position, in ms; a negative value seeks back.",
+    )
 
 
 class IndexPatch(RequestModel):
@@ -144,7 +147,7 @@ class IndexPatch(RequestModel):
 
     index: int = Field(
         json_schema_extra=_INDEX,
-        description="The new place in the queue; 0 plays next. A place beyond the end means the end.",
+        description="The new place in the queue; 0 plays next. A place beyond the end is the end.",
     )
 
 
@@ -161,11 +164,11 @@ class CrossfadePatch(RequestModel):
 
     duration_ms: int = Field(
         0,
-        description="The length of the crossfade, in ms; 0: tracks join without a gap.",
+        description="The length of the crossfade, in ms; 0: tracks follow without a gap.",
         json_schema_extra=_range(0, DURATION_MAX_MS),
     )
     curve: Annotated[CrossfadeCurve, Field(strict=False)] = CrossfadeCurve.EQUAL_POWER
-    on_skip: bool = Field(False, description="Whether a skip crossfades, too.")
+    on_skip: bool = Field(False, description="Whether skips crossfade as well.")
 
     def as_edit(self) -> CrossfadeEdit:
         """The change. Its range is not checked yet."""
@@ -186,7 +189,7 @@ class NewOverlay(_GivenPart):
     )
     fade_ms: int = Field(
         150,
-        description="The time in which the music is lowered, and raised again, in ms.",
+        description="The time for lowering the music, and for raising it again, in ms.",
         json_schema_extra=_range(0, FADE_MAX_MS),
     )
 
@@ -223,7 +226,7 @@ class BandGain(RequestModel):
     frequency_hz: AnyJson = Field(
         default=None,
         alias="frequency_hz",
-        description="Ignored. It is allowed so that an answer of GET filters can be sent back.",
+        description="Ignored. It is allowed so that the response of GET filters can be sent back.",
     )
 
 
@@ -233,7 +236,7 @@ class LavalinkBandGain(RequestModel):
     band: BandNumber = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
     gain: float = Field(
         json_schema_extra=_range(LAVALINK_GAIN_MIN, LAVALINK_GAIN_MAX),
-        description="The band becomes 1 + 4 · gain times as loud.",
+        description="The amplitude of the band is multiplied by 1 + 4 · gain.",
     )
 
 
@@ -255,9 +258,9 @@ class FiltersPatch(EffectFields, ExactModel):
     equalizer: Annotated[list[LavalinkBandGain], FailFast()] = Field(
         default_factory=list,
         max_length=MAX_GAINS,
-        description="The bands to set, by Lavalink's gains; not together with `eq`.",
+        description="The bands to set, with Lavalink's gains; not together with `eq`.",
     )
-    reset: bool = Field(False, description="True: resets all filters before the rest of this body is applied.")
+    reset: bool = Field(False, description="True: all filters are reset before the rest of this body is applied.")
 
     def as_change(self) -> FilterChange:
         """The change. Most ranges are not checked yet. Raises BadRequest for fields that exclude each other, and for a
@@ -288,7 +291,7 @@ class VoicePut(RequestModel):
 
     token: str = Field(description="`token` of VOICE_SERVER_UPDATE.", json_schema_extra=_SECRET)
     endpoint: str | None = Field(
-        description="`endpoint` of VOICE_SERVER_UPDATE, `host:port`; null: the server is gone."
+        description="`endpoint` of VOICE_SERVER_UPDATE, `host:port`; null: the server has gone away."
     )
     session_id: str = Field(description="`session_id` of the bot's VOICE_STATE_UPDATE.", json_schema_extra=_SECRET)
     channel_id: str = Field(description="`channel_id` of the bot's VOICE_STATE_UPDATE.", json_schema_extra=_ID)
@@ -341,10 +344,12 @@ class NewPlayer(_GivenSource):
     filters: FiltersPatch = Field(ABSENT, description="As in PATCH filters.")
     # Not strict, because a strict enumeration takes only its members, and JSON has only their values.
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
-    voice: VoicePut = Field(ABSENT, description="As in PUT voice. The player begins when the channel can hear it.")
+    voice: VoicePut = Field(
+        ABSENT, description="As in PUT voice. The player begins when the channel can hear it, after 10 s at the latest."
+    )
     node: str = Field(
         default="",
-        description="In a cluster: the name of the player's node. Empty: the less loaded of two random nodes.",
+        description="In a cluster: the name of the node for the player. Empty: the less loaded of two random nodes.",
     )
 
     def first_track(self) -> "NewTrack | NewPlayer | None":
@@ -374,8 +379,8 @@ class NewPlayer(_GivenSource):
 class TrackInfoToEncode(RequestModel):
     """The facts to encode, as in the `info` of a track."""
 
-    identifier: str = Field(description="The URI, or the name that another source has for the track.")
-    title: str = Field(default="", description="The title; absent or empty: made of the URI.")
+    identifier: str = Field(description="The URI, or another source's name for the track.")
+    title: str = Field(default="", description="The title; absent or empty: made from the URI.")
     author: str = Field("", description="The author; empty when unknown.")
     length: int = Field(
         default=0, description="The length in ms; ignored for a stream.", json_schema_extra={"minimum": 0}
@@ -384,7 +389,7 @@ class TrackInfoToEncode(RequestModel):
     uri: str | None = Field(default=None, description="The URI that is opened; absent: the identifier.")
     artwork_url: ArtworkUrl | None = None
     isrc: Isrc | None = None
-    source_name: str = Field(default="http", description="`http`, `file`, or the name that another node uses.")
+    source_name: str = Field(default="http", description="`http`, `file`, or another node's name for the source.")
 
 
 class DashboardLogin(RequestModel):
@@ -428,4 +433,4 @@ EncodedTracks: TypeAlias = Annotated[
 class MoveTo(RequestModel):
     """POST /v0/players/{id}/move."""
 
-    node: str = Field(description="The name of the node to move the player to.")
+    node: str = Field(description="The name of the new node.")

@@ -68,22 +68,20 @@ class SavedTrack(RequestModel):
     ]
     uri: str = Field(description="The URI as given.")
     address: str | None = Field(
-        None, description="The absolute address of a file, where `uri` does not have it; null for other tracks."
+        None, description="The absolute URI of a file, if `uri` is not its absolute path; null for other tracks."
     )
-    came_through_proxy: bool = Field(
-        False, description="Whether the track was named by a request that came through a proxy."
-    )
+    came_through_proxy: bool = Field(False, description="Whether the track came with a request through a proxy.")
     metadata: AnyJson = Field(default_factory=dict)
     start_ms: _Position = Field(0, description="The track's start in its file, in ms.")
     end_ms: _Position | None = Field(None, description="The track's end in its file, in ms; null: the file's end.")
-    title: _Text = Field("", description="The title; empty: made of the URI.")
+    title: _Text = Field("", description="The title; empty: made from the URI.")
     author: _Text = Field("", description="The author; empty when unknown.")
     length: _Position = Field(0, description="The length of the whole file, in ms; 0 when unknown or endless.")
-    opened_uri: _Link | None = Field(None, description="The link that was opened last for a page.")
+    opened_uri: _Link | None = Field(None, description="For a page, the link that was opened last.")
     artwork_url: _Link | None = Field(None, description="A link to a picture, from tags or a page.")
     isrc: _Text | None = Field(None, description="The ISRC of the recording, from tags or a page.")
     source_name: _Text = Field("http", description="`sourceName` of the track's `info`.")
-    format: _Text = Field("", description="The container's name.")
+    format: _Text = Field("", description="The name of the container.")
     is_known: bool = Field(False, description="Whether the facts here come from opening the source.")
     is_seekable: bool = Field(False, description="Whether clients can seek in the track.")
     is_stream: bool = Field(False, description="Whether the source is live, without an end.")
@@ -92,7 +90,7 @@ class SavedTrack(RequestModel):
     )
     has_picture: bool = Field(False, description="Whether the file contains a picture.")
     keeps_names: bool = Field(
-        False, description="Whether title and author were given with the track, so that tags do not replace them."
+        False, description="Whether title and author came with the track, so that tags do not replace them."
     )
     is_playlist_entry: bool = Field(False, description="Whether the track came from a playlist.")
     lists: list[Annotated[str, Field(max_length=LIST_MARK_CHARACTERS)]] = Field(
@@ -102,9 +100,10 @@ class SavedTrack(RequestModel):
         "playlist contains itself.",
     )
     has_own_tags: bool = Field(
-        False, description="Whether the track is a file of a playlist, whose tags may say more than the playlist."
+        False,
+        description="Whether the track is a file from a playlist whose tags may give more facts than the playlist.",
     )
-    is_read: bool = Field(False, description="Whether the track's tags were read ahead, or could not be read.")
+    is_read: bool = Field(False, description="Whether reading the track's tags ahead has succeeded or failed.")
     gave_audio: bool = Field(False, description="Whether the player has sent a frame of the track.")
     failures: _Count = Field(0, description="The number of failed attempts since the last frame of the track.")
 
@@ -163,7 +162,7 @@ class SavedFailure(RequestModel):
         None,
         ge=0,
         le=HTTP_STATUS_MAX,
-        description="The status of the server's answer, if that was the reason; otherwise null.",
+        description="The status of the server's response, if it was the reason; otherwise null.",
     )
 
 
@@ -186,7 +185,7 @@ class SavedOverlay(RequestModel):
     volume: float = Field(1.0, ge=0, le=OVERLAY_VOLUME_MAX, description="A linear gain; 1 changes nothing.")
     duck_db: float = Field(-12.0, ge=DUCK_MIN_DB, le=0, description="The gain of the music under the overlay, in dB.")
     fade_ms: int = Field(
-        150, ge=0, le=FADE_MAX_MS, description="The time in which the music is lowered, and raised again, in ms."
+        150, ge=0, le=FADE_MAX_MS, description="The time for lowering the music, and for raising it again, in ms."
     )
 
 
@@ -214,10 +213,14 @@ class SavedPlayer(RequestModel):
     filters: FiltersPatch
     crossfade: CrossfadePatch
     metadata: AnyJson
-    failures_in_a_row: _Count = Field(0, description="The number of tracks in a row that failed without a sound.")
+    failures_in_a_row: _Count = Field(
+        0, description="The number of tracks in a row that failed before they gave audio."
+    )
     error: SavedFailure | None = None
     companions: dict[str, AnyJson] = Field(
-        default_factory=dict, max_length=8, description="What belongs to the player, such as its voice, by name."
+        default_factory=dict,
+        max_length=8,
+        description="The data of parts that belong to the player, such as its voice, by name.",
     )
     life: str | None = Field(None, max_length=64, description="The player's life; null in a record without one.")
     seq: int = Field(0, ge=0, description="The number of the last event in that life.")
@@ -229,10 +232,12 @@ class SavedPlayer(RequestModel):
         "`position`; null before the first frame.",
     )
     overlays: list[SavedOverlay] = Field(
-        default_factory=list, max_length=MAX_OVERLAYS, description="The overlays, and the positions where they go on."
+        default_factory=list,
+        max_length=MAX_OVERLAYS,
+        description="The overlays, with the positions at which they continue.",
     )
     tracks: Annotated[list[SavedTrack], FailFast()] = Field(
-        description="All tracks that other fields name, each of them once."
+        description="All tracks that other fields name, each one once."
     )
 
     def as_snapshot(

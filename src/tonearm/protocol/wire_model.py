@@ -65,14 +65,14 @@ ABSENT: Final[Any] = None
 AnyJson: TypeAlias = Annotated[Any, Field(description="Any JSON value.")]
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, description="A duration or a position in a track, in ms.")]
 PositionRate: TypeAlias = Annotated[
-    float, Field(gt=0, description="How many seconds of the file play in one second: 1 without a timescale.")
+    float, Field(gt=0, description="The seconds of the file that play in one second; 1 without a timescale.")
 ]
 TimeOfDay: TypeAlias = Annotated[int, Field(ge=0, description="A time, in ms since 1970, UTC.")]
 Paused: TypeAlias = Annotated[
     bool, Field(description="Whether the player is paused, in any state. A pause survives track changes.")
 ]
 Title: TypeAlias = Annotated[
-    str, Field(description="The title from tags, a playlist or a page, or one made of the URI.")
+    str, Field(description="The title from tags, a playlist or a page, or one made from the URI.")
 ]
 Author: TypeAlias = Annotated[str, Field(description="The author from tags, a playlist or a page; empty when unknown.")]
 ArtworkUrl: TypeAlias = Annotated[str, Field(description="A link to a picture, from tags or a page.")]
@@ -84,7 +84,7 @@ BandNumber: TypeAlias = Annotated[
         "16000 Hz."
     ),
 ]
-Listeners: TypeAlias = Annotated[int, Field(ge=0, description="The number of listeners to the player's audio now.")]
+Listeners: TypeAlias = Annotated[int, Field(ge=0, description="The present number of listeners to the player's audio.")]
 NodeRelease: TypeAlias = Annotated[str, Field(description="The node's version, such as `1.2.3`.")]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 # The ranges and patterns of requests only appear in descriptions. `core` checks them, with error messages of its own.
@@ -98,8 +98,8 @@ PlayerId: TypeAlias = Annotated[
 TrackId: TypeAlias = Annotated[
     str,
     Field(
-        description="The id of a track or an overlay. The node makes a UUID; a restored track keeps its id, which may "
-        "be any 1 to 128 allowed characters."
+        description="The id of a track or an overlay. The node makes a UUID. A restored track keeps its id, which may "
+        "be any 1 to 128 of the characters of a player's id."
     ),
 ]
 SourceText: TypeAlias = Annotated[
