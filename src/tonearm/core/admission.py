@@ -35,7 +35,7 @@ _GROWTH = 0.05  # share of its earlier sessions that enter at once in that time
 _PROBE = 0.02  # share of the sessions that enter at once without lateness, though all the time is used or was
 _IN_TIME_S: Final = 0.05
 _START_CLOSED_S: Final = 1.0
-NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
+NEWEST_YIELDS_S: Final = 0.6  # less than the time that is rendered ahead of a source's deadline
 LISTENERS_AT_ONCE: Final = 4
 UNHEARD_IN_TURN: Final = 2.0  # times as many enter between two reports as have room at once, because most leave soon
 KEPT_S: Final = 2.0  # for so long a player without a listener keeps its claim, because the listener may return at once
@@ -150,7 +150,7 @@ class _Phase(Enum):
 class Capacity:
     """The room for sessions in one process. Times are seconds of a monotonic clock; callers pass them in.
 
-    `listeners_at_once`: so many sessions with listeners enter between two reports although there is no room.
+    `listeners_at_once`: how many sessions with listeners may enter a full process between two reports.
     """
 
     def __init__(self, listeners_at_once: int = LISTENERS_AT_ONCE) -> None:

@@ -39,7 +39,7 @@ ErrorCode: TypeAlias = Literal[
 
 
 class RequestError(Exception):
-    """Base of all errors with a status of their own. `message` says what was wrong and what to do."""
+    """Base of all errors with a status of their own. `message` says what is wrong and what to do."""
 
     code: ErrorCode = "bad_request"
     status: int = 400

@@ -181,7 +181,7 @@ class PlayerDelete(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlayerMoved(Event):
-    """The player goes on at the node `to_node`."""
+    """The player continues at the node `to_node`."""
 
     from_node: str
     to_node: str

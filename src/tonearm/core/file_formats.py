@@ -75,7 +75,7 @@ OGG_CONTINUED: Final = 0x01  # the page begins in the middle of a packet
 OGG_FIRST: Final = 0x02  # the page begins a logical stream
 OGG_LAST: Final = 0x04  # the page ends a logical stream
 OGG_CHECKSUM_AT: Final = 22  # in the page, 4 bytes
-WHOLE_SEGMENT: Final = 255  # a packet goes on in the next segment after one of this size
+WHOLE_SEGMENT: Final = 255  # after a segment of this size, the packet continues in the next one
 MOST_SEGMENTS: Final = 255
 
 # Pattern, version, flags, granule, serial, sequence, checksum, number of segments.

@@ -13,11 +13,11 @@ FULL_MEMORY: Final = 0.85  # with more in use no session is admitted; the rest i
 TOO_FULL_MEMORY: Final = 0.93  # sessions have to leave
 FIRST_MEMORY_COST: Final = 1 / 300  # of a session, before any was measured
 _LEAST_MEMORY_COST: Final = 1 / 5000
-_MEASURED_FROM_SESSIONS: Final = 8  # from so many on their average cost is used
-_SETTLING_REPORTS: Final = 2  # a new session uses all of its memory after so many
+_MEASURED_FROM_SESSIONS: Final = 8  # the average cost is used from this number of sessions on
+_SETTLING_REPORTS: Final = 2  # after this number a new session uses all of its memory
 SETTLING_BYTES: Final = 1_500_000  # which a session takes after its source was opened
 LEAST_SESSION_BYTES: Final = 500_000  # the least that a playing session takes
-_FREEING_REPORTS: Final = 8  # after so many the memory of sessions that left is free
+_FREEING_REPORTS: Final = 8  # after this number the memory of sessions that left is free
 MOST_SHED: Final = 0.1  # share of the sessions that leave at once
 
 

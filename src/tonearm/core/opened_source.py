@@ -126,7 +126,7 @@ class SourceReader(ABC):
         return False
 
     def take_entries(self, up_to_offset: int) -> Sequence[StreamEntry]:
-        """The entries before `up_to_offset` that the reader knows without parsing the bytes, each given once."""
+        """The entries before `up_to_offset` that are known without parsing the bytes, each given once."""
         return ()
 
     @property

@@ -170,7 +170,7 @@ class OpenAction:
 
 @dataclass(frozen=True, slots=True)
 class SeekAction:
-    """Have `source` go on at the position `start_ms` of its file, and report about it under `new_source`. A source that
+    """Continue `source` at the position `start_ms` of its file, and report about it under `new_source`. A source that
     still waits for its delay is opened at once."""
 
     source: SourceId
@@ -395,7 +395,7 @@ class PlayQueue:
         return attempt
 
     def _open_again(self, delay_s: float, start_ms: int | None) -> Attempt:
-        """Loads the current track from its start or from `start_ms`: by a seek where its source can go on, else
+        """Loads the current track from its start or from `start_ms`: by a seek if its source can continue, else
         anew."""
         before = self.current_attempt
         if before is None or before.failure is not None or delay_s:
