@@ -1,12 +1,9 @@
 """What a listener and a client see of a player, step by step."""
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.support.playback_log import PLAYERS, names_queued, new_player, playing_player, sound, stories, tell
-from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.core.crossfade import CrossfadeEdit
+from tests.support.playback_log import new_player, playing_player, sound, stories, tell
+from tests.support.tracks import make_track
 from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
 from tonearm.core.events import (
     FiltersChange,
@@ -15,19 +12,16 @@ from tonearm.core.events import (
     PlayerResume,
     PlayerState,
     PlayerUpdate,
-    QueueUpdate,
     TrackStart,
 )
-from tonearm.core.failure import FailureCode, PlayFailure, own_error
+from tonearm.core.failure import FailureCode, own_error
 from tonearm.core.filters import FilterChange
-from tonearm.core.play_queue import LoopMode, OpenAction, SourceId
+from tonearm.core.play_queue import LoopMode, OpenAction
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
-from tonearm.core.track_info import SourceFacts
 
 NONE, TRACK, QUEUE = LoopMode
 LOADING, PLAYING, IDLE, FAILED = PlayerState
-ERROR = own_error(LookupError("samples 5 to 6"))
 
 
 @stories(
@@ -67,14 +61,6 @@ def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
     assert (playback.state, playback.current) == (LOADING, first)
     playback.skip()
     assert [track.info.title for track in (playback.current, *playback.queue)] == ["a"]
-
-
-def test_the_facts_of_an_opened_source_show_in_the_track_and_in_its_events() -> None:
-    log = new_player("a")
-    log.do(log.playback.opened(1, SourceFacts(length_ms=5000, is_seekable=True, title="Real title")))
-    assert log.playback.current.info.title == "Real title"
-    assert log.playback.current.info.length_ms == 5000
-    assert log.do(log.playback.first_frame(1))[0] == "TrackStart Real title"
 
 
 @stories(
@@ -120,31 +106,6 @@ def test_from_one_track_to_the_next(story: str) -> None:
     tell(story)
 
 
-@pytest.mark.parametrize(
-    ("mode", "names", "rounds"),
-    [
-        (TRACK, "a", "aaa"),
-        (TRACK, "ab", "aaa"),
-        (QUEUE, "a", "aaa"),
-        (QUEUE, "ab", "babab"),
-        (QUEUE, "abc", "bcabca"),
-        (NONE, "abc", "bc"),
-    ],
-)
-@pytest.mark.parametrize("opens_ahead", [True, False])
-def test_order_of_tracks_that_play_to_their_end(mode: LoopMode, names: str, rounds: str, opens_ahead: bool) -> None:
-    log = playing_player(names, mode)
-    player = log.playback
-    for name in rounds:
-        assert player.current_source is not None
-        if opens_ahead:
-            log.do(player.next_is_due())
-        log.do(player.ended(log.close(player.current_source)))
-        assert player.current_source is not None
-        assert sound(log, player.current_source)[0] == f"TrackStart {name}"
-    assert sorted(player.current.id + names_queued(player)) == sorted(names if mode is not NONE else names[-1])
-
-
 @stories(
     """
 skip ends a track that never started
@@ -155,9 +116,22 @@ skip while paused selects the next and stays silent
     paused ab
     skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, open 2 b; is: loading paused b
 
-skip takes over the source that was opened ahead
+skip takes over the source that was opened ahead, and only then the two may fade
     playing ab; due
-    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1; open: 2 b
+    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, may fade; open: 2 b
+
+also while paused
+    paused ab; due
+    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, may fade; open: 2 b
+
+also to the next round
+    playing a queue; due
+    skip: TrackEnd a skipped, PlayerUpdate loading, drop 1, may fade; open: 2 a
+
+skip to what was opened ahead and failed
+    playing abc; due; fails 2
+    skip: TrackEnd a skipped, QueueUpdate 1, TrackException b file_missing, TrackEnd b loadFailed, QueueUpdate 0,
+        PlayerUpdate loading, drop 1, open 3 c
 
 skip out of a looped track drops the source opened for its next round
     playing ab track; due
@@ -182,64 +156,6 @@ skip leaves a failed track, also one that loops
 )
 def test_skipping(story: str) -> None:
     tell(story)
-
-
-@pytest.mark.parametrize(
-    ("player", "names", "mode", "before", "expected"),
-    [
-        ("playing", "ab", NONE, (Playback.next_is_due,), True),
-        ("playing", "a", QUEUE, (Playback.next_is_due,), True),  # its next round
-        ("paused", "ab", NONE, (Playback.next_is_due,), True),
-        ("playing", "ab", NONE, (), False),  # the next one is opened only now
-        ("playing", "ab", TRACK, (Playback.next_is_due,), False),  # what was opened is the next round of the first
-        ("playing", "a", NONE, (), False),
-        ("playing", "a", TRACK, (Playback.next_is_due,), False),
-        ("stopped", "ab", NONE, (), False),
-        ("stopped", "a", NONE, (), False),
-        ("failed", "ab", NONE, (), False),
-    ],
-)
-def test_only_a_skip_to_a_track_that_was_opened_ahead_may_fade(
-    player: str,
-    names: str,
-    mode: LoopMode,
-    before: tuple[Callable[[Playback], Outcome], ...],
-    expected: bool,
-) -> None:
-    log = PLAYERS[player](names, mode)
-    assert not any(request(log.playback).skips_to_open for request in before)
-    assert log.playback.skip().skips_to_open is expected
-
-
-def test_a_skip_to_an_opened_track_that_failed_does_not_fade() -> None:
-    log = playing_player("abc")
-    log.do(log.playback.next_is_due())
-    log.do(log.playback.failed(log.close(2), FILE_MISSING))
-    assert not log.playback.skip().skips_to_open
-    assert log.playback.current.id == "c"
-
-
-def test_no_other_end_of_a_track_is_a_skip() -> None:
-    ends: tuple[Callable[[Playback], Outcome], ...] = (
-        *(Playback.stop, Playback.previous, Playback.delete),
-        lambda playback: playback.replace(make_track("x")),
-        lambda playback: playback.ended(1),
-        lambda playback: playback.seek(60_000),
-    )
-    for end in ends:
-        log = playing_player("zab")
-        log.do(log.playback.ended(log.close(1)))
-        sound(log, 2)
-        log.do(log.playback.next_is_due())
-        assert not end(log.playback).skips_to_open
-
-
-def test_filters_and_a_crossfade_move_the_fade_when_they_change() -> None:
-    playback = playing_player("a").playback
-    quieter, longer = FilterChange(volume=0.5), CrossfadeEdit(duration_ms=1000)
-    assert [playback.change_filters(quieter).moves_fade for _ in range(2)] == [True, False]
-    assert [playback.change_crossfade(longer).moves_fade for _ in range(2)] == [True, False]
-    assert not playback.set_loop(TRACK).moves_fade
 
 
 @stories(
@@ -315,6 +231,10 @@ a failed player with an empty queue plays the track that comes
     loading a; fails 1
     enqueue b: PlayerUpdate loading, open 2 b
 
+a track that is lost ends as others do
+    playing a
+    breaks 1: TrackException a connection_lost, TrackEnd a loadFailed, PlayerUpdate idle
+
 a source that ends without audio has failed
     loading a track; opened 1
     ends 1: TrackException a empty, TrackEnd a loadFailed, PlayerUpdate failed; is: failed a
@@ -360,28 +280,6 @@ def test_bad_sources(story: str) -> None:
     tell(story)
 
 
-@pytest.mark.parametrize(
-    ("mode", "names", "expected"),
-    [
-        (NONE, "a", ["PlayerUpdate idle"]),
-        (NONE, "ab", ["QueueUpdate 0", "PlayerUpdate loading", "open 2 b"]),
-        (TRACK, "ab", ["PlayerUpdate loading", "open 2 a after 1 s"]),
-        (QUEUE, "a", ["PlayerUpdate loading", "open 2 a after 1 s"]),
-        (QUEUE, "ab", ["QueueUpdate 1", "PlayerUpdate loading", "open 2 b"]),
-    ],
-)
-@pytest.mark.parametrize("report", [Playback.interrupted, Playback.failed])
-def test_an_interrupted_track_selects_the_next_as_for_an_end(
-    mode: LoopMode, names: str, expected: list[str], report: Callable[[Playback, SourceId, PlayFailure], Outcome]
-) -> None:
-    log = playing_player(names, mode)
-    assert log.do(report(log.playback, log.close(1), CONNECTION_LOST)) == [
-        "TrackException a connection_lost",
-        "TrackEnd a loadFailed",
-        *expected,
-    ]
-
-
 @stories(
     """
 the first one ends its track and the next one plays
@@ -392,6 +290,15 @@ the first one ends its track and the next one plays
 others between them and a loop change nothing
     playing abcd; loop queue; breaks 1 error; fails 2 lost; sounds 3; wait 1000
     breaks 3 error: TrackException c internal, TrackEnd c loadFailed, PlayerUpdate failed; is: failed c da
+
+a second one within a minute stops the player
+    playing abc; breaks 1 error; wait 60000
+    fails 2 error: TrackException b internal, TrackEnd b loadFailed, PlayerUpdate failed; is: failed b c
+    error: internal
+
+a second one after it does not
+    playing abc; breaks 1 error; wait 60001
+    fails 2 error: TrackException b internal, TrackEnd b loadFailed, QueueUpdate 0, open 3 c; is: loading c
 
 a player that they stopped goes on when it is told to
     playing abc; breaks 1 error; fails 2 error; play; sounds 3
@@ -404,20 +311,6 @@ one that is told only when its turn comes counts from then on
 )
 def test_errors_of_the_node_s_own(story: str) -> None:
     tell(story)
-
-
-@pytest.mark.parametrize(("after_ms", "state"), [(0, FAILED), (60_000, FAILED), (60_001, LOADING)])
-@pytest.mark.parametrize("sounded", [True, False])
-def test_a_second_one_within_a_minute_stops_the_player(after_ms: int, state: PlayerState, sounded: bool) -> None:
-    log = playing_player("abc")
-    log.do(log.playback.interrupted(log.close(1), ERROR))
-    if sounded:
-        sound(log, 2)
-    log.now_ms += after_ms
-    log.do(log.playback.failed(log.close(2), ERROR))
-    assert log.playback.state is state
-    assert (log.playback.current.id, names_queued(log.playback)) == (("b", "c") if state is FAILED else ("c", ""))
-    assert log.playback.error is ERROR
 
 
 def test_what_is_told_of_an_error_is_bounded() -> None:
@@ -457,20 +350,6 @@ def test_reports_and_ends(story: str) -> None:
     tell(story)
 
 
-def test_reports_about_dropped_or_unknown_sources_change_nothing() -> None:
-    log = playing_player("ab")
-    player = log.playback
-    log.do(player.skip())
-    sound(log, 2)
-    for source in (1, 99, -1):
-        assert log.do(player.opened(source, SourceFacts(title="wrong"))) == []
-        assert log.do(player.failed(source, FILE_MISSING)) == []
-        assert log.do(player.first_frame(source)) == []
-        assert log.do(player.ended(source)) == []
-        assert log.do(player.interrupted(source, FILE_MISSING)) == []
-    assert (player.state, player.current.info.title) == (PLAYING, "b")
-
-
 def test_pause_and_play_are_one_event_each_and_an_update() -> None:
     log = playing_player("a")
     player = log.playback
@@ -490,7 +369,7 @@ def test_settings_are_events_when_they_change() -> None:
     assert log.do(player.set_loop(NONE)) == []
     assert log.do(player.set_loop(QUEUE)) == ["LoopModeChange queue"]
     assert log.do(player.change_filters(FilterChange(volume=1.0))) == []
-    assert log.do(player.change_filters(FilterChange(volume=2.0))) == ["FiltersChange"]
+    assert log.do(player.change_filters(FilterChange(volume=2.0))) == ["FiltersChange", "fade moves"]
     assert FiltersChange(player.filters) in log.events
     assert log.do(player.change_metadata(True, {})) == []
     assert log.do(player.change_metadata(True, {"a": 1})) == ["MetadataChange"]
@@ -515,18 +394,6 @@ def test_tracks_without_metadata_show_the_players_in_events() -> None:
     log.do(log.playback.change_metadata(False, {"room": 5}))
     sound(log, 1)
     assert log.events[-2] == TrackStart(log.playback.current, {"room": 5}, 0)
-
-
-def test_the_queue_has_a_longest_length() -> None:
-    log = playing_player("a")
-    limited = Playback("small", make_track("a"), {}, max_waiting_tracks=1)
-    limited.begin()
-    limited.enqueue(make_track("b"))
-    with pytest.raises(LimitReached, match=r"player\.max_waiting_tracks"):
-        limited.enqueue(make_track("c"))
-    assert limited.queue_length == 1
-    assert limited.skip().events[-1] == QueueUpdate(0, version=2)
-    assert log.playback.queue_length == 0
 
 
 def test_the_queue_has_a_budget_in_bytes_for_uris_and_metadata() -> None:

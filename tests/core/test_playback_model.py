@@ -59,6 +59,7 @@ class Model:
     current: str
     queue: list[str] = field(default_factory=list)
     mode: LoopMode = LoopMode.NONE
+    paused: bool = False
     has_stopped: bool = False  # idle or failed
     is_failed: bool = False
     gave_audio: set[str] = field(default_factory=set)
@@ -170,6 +171,9 @@ IN_ORDER: Final = re.compile(
 """The events of one action."""
 
 
+PLACES: Final = st.sampled_from((0, 1, 2, 3, 10**30))
+
+
 class PlaybackMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -188,14 +192,17 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     # Requests
 
-    @rule(count=st.integers(1, 2), index=st.none() | st.integers(0, 4))
+    @rule(count=st.integers(1, 2), index=st.none() | PLACES)
     def enqueue(self, count: int = 1, index: int | None = None) -> None:
-        names = self._new_names(count)
-        place = len(self.model.queue) if index is None else index
-        self.model.queue[place:place] = names
+        names, queue = self._new_names(count), list(self.model.queue)
+        place = len(queue) if index is None else index
+        queue[place:place] = names
         if self.model.has_stopped:
+            self.model.queue = queue
             self.model.go_on()
-        self._do(self.playback.enqueue(*map(make_track, names), index=index))
+            self._do(self.playback.enqueue(*map(make_track, names), index=index))
+        else:
+            self._edit(queue, lambda: self.playback.enqueue(*map(make_track, names), index=index))
 
     @rule(position_ms=st.sampled_from((-5, 0, 500, LENGTH_MS, 2 * LENGTH_MS)))
     def seek(self, position_ms: int) -> None:
@@ -213,8 +220,8 @@ class PlaybackMachine(RuleBasedStateMachine):
         ended = [event for event in self.log.events[ends:] if isinstance(event, TrackEnd)]
         if had_started and not ended and not was_stopped and self.model.current == track:
             self.started = self.playback.current_source  # it goes on as it was
-        if not ended and not self.model.has_stopped:
-            assert seeks
+        if ended or not self.model.has_stopped:
+            assert bool(seeks) is not bool(ended)
 
     @rule(more=st.integers(0, 2))
     def replace(self, more: int) -> None:
@@ -232,6 +239,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.model.sought_ms = 0
         self.model.has_stopped, self.model.is_failed = True, False
         self._do(self.playback.stop())
+        assert self.playback.stop() == Outcome()
 
     @rule()
     def previous(self) -> None:
@@ -265,38 +273,38 @@ class PlaybackMachine(RuleBasedStateMachine):
         model.choose(to)
         model.failures_in_a_row = failures
         model.queue = rest
-        self._do(self.playback.skip(to))
+        self._do(self.playback.skip(to), is_skip=True)
+
+    @rule()
+    def clear_queue(self) -> None:
+        self._edit([], self.playback.clear_queue)
+
+    @rule(data=st.data())
+    def shuffle(self, data: st.DataObject) -> None:
+        order = data.draw(st.permutations(range(len(self.model.queue))))
+        self._edit([self.model.queue[index] for index in order], lambda: self.playback.shuffle(order))
 
     @precondition(lambda self: self.model.queue)
-    @rule(data=st.data())
-    def edit_queue(self, data: st.DataObject) -> None:
-        queue = self.model.queue
-        name = data.draw(st.sampled_from(queue))
-        edit = data.draw(st.sampled_from(("remove", "move", "clear", "shuffle")))
-        if edit == "remove":
-            queue.remove(name)
-            self._do(self.playback.remove(name))
-        elif edit == "move":
-            index = data.draw(st.integers(0, len(queue) + 1))
-            queue.remove(name)
-            queue.insert(index, name)
-            self._do(self.playback.move(name, index))
-        elif edit == "clear":
-            queue.clear()
-            self._do(self.playback.clear_queue())
+    @rule(data=st.data(), index=st.none() | PLACES)
+    def remove_or_move(self, data: st.DataObject, index: int | None) -> None:
+        name = data.draw(st.sampled_from(self.model.queue))
+        queue = [waiting for waiting in self.model.queue if waiting != name]
+        if index is None:
+            self._edit(queue, lambda: self.playback.remove(name))
         else:
-            order = data.draw(st.permutations(range(len(queue))))
-            self.model.queue = [queue[index] for index in order]
-            self._do(self.playback.shuffle(order))
+            queue[index:index] = [name]
+            self._edit(queue, lambda: self.playback.move(name, index))
 
-    @rule(name=st.sampled_from(("no such track", "")))
-    def what_does_not_wait_is_not_found(self, name: str) -> None:
-        for edit in (self.playback.remove, self.playback.skip):
+    @rule(name=st.sampled_from(("no such track", "", None)))
+    def what_does_not_wait_is_not_found(self, name: str | None) -> None:
+        name = self.model.current if name is None else name
+        for edit in (self.playback.remove, self.playback.skip, lambda name: self.playback.move(name, 0)):
             with pytest.raises(TrackNotFound):
                 edit(name)
 
     @rule()
     def play(self) -> None:
+        self.model.paused = False
         if self.model.is_failed:
             self.model.go_on()
         elif self.model.has_stopped:
@@ -306,6 +314,7 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     @rule()
     def pause(self) -> None:
+        self.model.paused = True
         self._do(self.playback.pause())
 
     @rule()
@@ -314,7 +323,7 @@ class PlaybackMachine(RuleBasedStateMachine):
             self.model.end(is_skip=True, comes_back=not self.model.is_failed)
         elif self.model.queue:
             self.model.go_on()
-        self._do(self.playback.skip())
+        self._do(self.playback.skip(), is_skip=True)
 
     @rule(mode=st.sampled_from(LoopMode))
     def set_loop(self, mode: LoopMode) -> None:
@@ -485,6 +494,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert (self.playback.current_source is None) == self.model.has_stopped
         assert self.playback.next_source is None or not self.model.has_stopped
         assert self.last_state == state.value
+        assert self.playback.paused == self.model.paused
         assert self.last_length == self.playback.queue_length
         assert self.last_version == self.playback.queue_version
         assert [played.track.id for played in self.playback.history] == [name for name, _ in self.model.history[::-1]]
@@ -552,13 +562,24 @@ class PlaybackMachine(RuleBasedStateMachine):
     def _is_alive(self, source: SourceId | None) -> bool:
         return source is not None and source not in self.unreported
 
+    def _edit(self, queue: list[str], edit: Callable[[], Outcome]) -> None:
+        """The queue becomes `queue`. An order that is the same is no change, and what comes next stays opened ahead."""
+        version, was_open = self.playback.queue_version, self.playback.next_source is not None
+        is_change, self.model.queue = queue != self.model.queue, queue
+        self._do(edit())
+        assert self.playback.queue_version == version + is_change
+        comes_next = queue or self.model.mode is not LoopMode.NONE
+        if was_open and comes_next and self._next_track() not in self.model.gave_audio:
+            assert self.playback.next_source is not None
+
     def _has_started(self) -> bool:
         return self.playback.current_source is not None and self.playback.current_source == self.started
 
-    def _do(self, outcome: Outcome) -> None:
+    def _do(self, outcome: Outcome, *, is_skip: bool = False) -> None:
         """Carries out and checks `outcome`. What the call itself does was done to the model before; failures that
         had been kept, and whose turn came with the call, are done to it here."""
         self.log.do(outcome)
+        assert is_skip or not outcome.skips_to_open
         kinds = "".join(f"{type(event).__name__} " for event in outcome.events)
         assert IN_ORDER.fullmatch(kinds), kinds
         for event in outcome.events:
@@ -583,7 +604,7 @@ class PlaybackMachine(RuleBasedStateMachine):
                 assert (track.info.title, event.position_ms) == (self.model.current, self.model.position_ms)
                 self.open_start = track.info.title
             case PlayerUpdate(state):
-                assert event.position_ms == self.playback.position_ms
+                assert (event.paused, event.position_ms) == (self.playback.paused, self.playback.position_ms)
                 self.last_state = state
             case QueueUpdate(length, version):
                 assert version == self.last_version + 1

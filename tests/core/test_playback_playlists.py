@@ -1,10 +1,7 @@
 """A track that turns out to be a playlist: its entries take its place, and no event names the playlist itself."""
 
-import pytest
-
-from tests.support.playback_log import PlaybackLog, entries, loading_player, names_queued, sound, stories, tell
+from tests.support.playback_log import PlaybackLog, entries, names_queued, stories, tell
 from tests.support.tracks import make_track
-from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
 
@@ -83,47 +80,6 @@ def test_entries_share_the_playlists_metadata_and_are_left_out_when_it_is_too_mu
     playback.expanded(1, tuple(make_track(name) for name in "bcdefgh"))
     assert [playback.current.id, *(track.id for track in playback.queue)] == ["b", "c", "d", "e"]
     assert all(track.metadata == playlist.metadata for track in playback.queue)
-
-
-@pytest.mark.parametrize("mode", LoopMode)
-@pytest.mark.parametrize(
-    ("names", "listed", "queued", "expected"),
-    [
-        ("p", "x", "", []),
-        ("p", "xyz", "yz", ["QueueUpdate 2"]),
-        ("pab", "x", "ab", []),
-        ("pab", "xyz", "yzab", ["QueueUpdate 4"]),
-    ],
-)
-def test_the_entries_take_the_place_of_the_track_that_is_being_opened(
-    mode: LoopMode, names: str, listed: str, queued: str, expected: list[str]
-) -> None:
-    log = loading_player(names, mode)
-    player = log.playback
-    assert log.do(player.expanded(log.close(1), entries(listed))) == [*expected, "open 2 x"]
-    assert (player.current.id, names_queued(player), player.state) == ("x", queued, PlayerState.LOADING)
-    assert sound(log, 2) == ["TrackStart x", "PlayerUpdate playing"]
-
-
-@pytest.mark.parametrize(
-    ("mode", "then"),
-    [
-        (NONE, ["x finished", "y finished", "a finished"]),
-        (TRACK, ["x finished", "x finished", "x finished"]),
-        (QUEUE, ["x finished", "y finished", "a finished", "x finished", "y finished"]),
-    ],
-)
-def test_loops_go_over_the_entries(mode: LoopMode, then: list[str]) -> None:
-    log = loading_player("pa", mode)
-    log.do(log.playback.expanded(log.close(1), entries("xy")))
-    ends = []
-    for _ in then:
-        source = log.playback.current_source
-        assert source is not None
-        sound(log, source)
-        lines = log.do(log.playback.ended(log.close(source)))
-        ends += [line.removeprefix("TrackEnd ") for line in lines if line.startswith("TrackEnd")]
-    assert ends == then
 
 
 def test_entries_that_would_make_the_queue_too_long_are_left_out() -> None:

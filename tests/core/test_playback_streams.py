@@ -40,7 +40,8 @@ a failure that is kept until the pause ends is no stall
     awaits: nothing
 
 a station that is lost is interrupted
-    loading ab; opened 1 station; frame 1
+    loading ab; opened 1 station
+    frame 1: TrackStart Test FM, PlayerUpdate playing
     breaks 1: TrackException Test FM connection_lost, TrackEnd Test FM loadFailed, QueueUpdate 0,
         PlayerUpdate loading, open 2 b
     is: loading b

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.playback_log import PlaybackLog, names_queued, playing_player, sound, stories, tell
+from tests.support.playback_log import PlaybackLog, sound, stories, tell
 from tests.support.tracks import make_track
-from tonearm.core.events import PlayerState, PlayerUpdate, Seek, TrackEnd
+from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode
 
 NONE, TRACK, QUEUE = LoopMode
@@ -114,42 +114,6 @@ def part_player(start_ms: int, end_ms: int | None) -> PlaybackLog:
     return log
 
 
-@pytest.mark.parametrize(("asked_ms", "target_ms"), [(-1, 0), (-(10**30), 0), (0, 0), (59_999, 59_999)])
-def test_a_position_before_the_start_is_the_start(asked_ms: int, target_ms: int) -> None:
-    log = playing_player("a")
-    log.do(log.playback.seek(asked_ms))
-    assert log.playback.position_ms == target_ms
-
-
-@pytest.mark.parametrize("paused", [False, True])
-@pytest.mark.parametrize("asked_ms", [60_000, 60_001, 10**30])
-@pytest.mark.parametrize(
-    ("mode", "names", "current", "queue", "state"),
-    [
-        (NONE, "a", "a", "", IDLE),
-        (NONE, "ab", "b", "", LOADING),
-        (TRACK, "ab", "a", "b", LOADING),
-        (QUEUE, "a", "a", "", LOADING),
-        (QUEUE, "ab", "b", "a", LOADING),
-    ],
-)
-def test_a_seek_behind_the_end_ends_the_track(
-    mode: LoopMode, names: str, current: str, queue: str, state: PlayerState, asked_ms: int, paused: bool
-) -> None:
-    log = playing_player(names, mode)
-    player = log.playback
-    player.position_ms = 7000
-    if paused:
-        log.do(player.pause())
-    lines = log.do(player.seek(asked_ms))
-    assert lines[0] == "TrackEnd a finished"
-    assert not [line for line in lines if line.startswith("Seek")]
-    assert [event.played_ms for event in log.events if isinstance(event, TrackEnd)] == [7000]
-    assert (player.current.id, names_queued(player), player.state) == (current, queue, state)
-    assert player.paused is paused
-    assert player.position_ms == (60_000 if state is IDLE else 0)
-
-
 @pytest.mark.parametrize(
     ("asked_ms", "target_ms", "ends"),
     [(0, 10_000, False), (9_999, 10_000, False), (19_999, 19_999, False), (20_000, 0, True), (30_000, 0, True)],
@@ -169,19 +133,3 @@ def test_a_track_that_is_a_part_of_a_file_is_sought_inside_of_it(asked_ms: int, 
 def test_a_part_without_an_end_ends_with_its_file() -> None:
     log = part_player(10_000, None)
     assert log.do(log.playback.seek(60_000))[0] == "TrackEnd a finished"
-
-
-def test_what_was_sought_over_was_not_played() -> None:
-    log = playing_player("a")
-    player = log.playback
-    player.position_ms = 5000
-    log.do(player.seek(50_000))
-    assert log.events[-2:] == [Seek("a", 5000, 50_000), PlayerUpdate(LOADING, paused=False, position_ms=50_000)]
-    log.do(player.first_frame(2))
-    player.position_ms = 52_000
-    log.do(player.seek(10_000))
-    log.do(player.first_frame(3))
-    player.position_ms = 10_500
-    log.do(player.skip())
-    end = next(event for event in log.events if isinstance(event, TrackEnd))
-    assert (end.position_ms, end.played_ms) == (10_500, 7500)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import rule
 
-from tests.core.test_playback_model import LENGTH_MS, PlaybackMachine
+from tests.core.test_playback_model import PlaybackMachine
 from tests.support.examples import examples
 from tests.support.playback_log import SONG, loading_player, playing_player, sound
 from tests.support.tracks import make_track
@@ -17,7 +17,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.filters import Effects, FilterChange, Filters, Timescale
 from tonearm.core.metadata import JsonObject
-from tonearm.core.play_queue import LoopMode, OpenAction, QueuedTrack
+from tonearm.core.play_queue import LoopMode, QueuedTrack
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
@@ -270,23 +270,6 @@ def test_how_players_resume() -> None:
     assert resumed(snapshot, Resume.NEVER).state is PlayerState.IDLE
     failed = replace(snapshot, state=PlayerState.FAILED)
     assert resumed(failed, Resume.NEVER) == failed
-
-
-def test_a_restored_player_goes_on_in_mid_track_without_a_second_start() -> None:
-    log = playing_player("ab")
-    log.playback.position_ms = 500
-    snapshot = read_back(log.playback.snapshot())
-    restored = Playback("player", None, {}, snapshot=snapshot)
-    (opened,) = restored.begin().actions
-    assert isinstance(opened, OpenAction)
-    assert opened.source == 1
-    assert restored.position_ms == 500 < LENGTH_MS
-    restored.start_clock()
-    restored.opened(1, SONG)
-    assert [type(event).__name__ for event in restored.first_frame(1).events] == ["PlayerUpdate"]
-    restored.position_ms = 1_500
-    (ended, *_) = restored.ended(1).events
-    assert getattr(ended, "played_ms", None) == 1_500
 
 
 def test_all_that_is_set_comes_back() -> None:

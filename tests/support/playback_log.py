@@ -21,7 +21,7 @@ from tonearm.core.events import (
     TrackStuck,
 )
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, own_error
-from tonearm.core.play_queue import DropAction, LoopMode, SeekAction, SourceId
+from tonearm.core.play_queue import DropAction, LoopMode, PlayedTrack, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
@@ -29,8 +29,8 @@ from tonearm.core.track_info import SourceFacts
 
 
 class PlaybackLog:
-    """`lines` has every event and action in short: `TrackEnd a finished`, `open 2 b`,
-    `seek 1 as 2 at 500`, `drop 1`."""
+    """`lines` has every event and action in short: `TrackEnd a finished`, `open 2 b`, `seek 1 as 2 at 500`, `drop 1`;
+    and `may fade` of a skip to what is open, `fade moves` of a change that moves one."""
 
     def __init__(self, first: Track, *, max_waiting_tracks: int = 10_000) -> None:
         self.now_ms = 0
@@ -64,6 +64,7 @@ class PlaybackLog:
                 start = f" at {action.start_ms}" if action.start_ms else ""
                 end = "" if action.track.end_ms is None else f" to {action.track.end_ms}"
                 lines.append(f"open {action.source} {action.track.id}{start}{end}{delay}")
+        lines += ["may fade"] * outcome.skips_to_open + ["fade moves"] * outcome.moves_fade
         self.events.extend(outcome.events)
         self.lines.extend(lines)
         return lines
@@ -158,6 +159,11 @@ def _line(event: Event) -> str:
     return kind
 
 
+def _played(track: PlayedTrack) -> str:
+    time = f" at {track.ended_at_ms}" if track.ended_at_ms else ""
+    return f"{track.track.id} {track.reason}{'' if track.sounded else ' unheard'}{time}"
+
+
 # Stories
 
 PLAYERS: Final[Mapping[str, Callable[[str, LoopMode], PlaybackLog]]] = {
@@ -236,7 +242,7 @@ def _answers(log: PlaybackLog) -> dict[str, str]:
         "wants": "frames" if player.wants_frames else "",
         "awaits": "" if player.stalled is None else f"{player.stalled}{' in mid track' * player.is_in_mid_track}",
         "error": "" if player.error is None else str(player.error.code),
-        "history": ", ".join(f"{played.track.id} {played.reason}" for played in player.history),
+        "history": ", ".join(map(_played, player.history)),
     }
 
 
