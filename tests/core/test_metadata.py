@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from tonearm.core.metadata import MAX_NESTING, Json, apply_metadata, is_same_json
 
+KEYS = st.sampled_from(["a", "b", "ä", ""])
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=10,
 )
 
@@ -24,31 +25,6 @@ def reference_merge(target: Json, patch: Json) -> Json:
         else:
             merged[name] = reference_merge(merged.get(name), value)
     return merged
-
-
-# RFC 7396, appendix A.
-@pytest.mark.parametrize(
-    ("original", "patch", "result"),
-    [
-        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
-        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
-        ({"a": "b"}, {"a": None}, {}),
-        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
-        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
-        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
-        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
-        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
-        (["a", "b"], ["c", "d"], ["c", "d"]),
-        ({"a": "b"}, ["c"], ["c"]),
-        ({"a": "foo"}, None, None),
-        ({"a": "foo"}, "bar", "bar"),
-        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
-        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
-        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    ],
-)
-def test_merging_follows_the_examples_of_the_standard(original: Json, patch: Json, result: Json) -> None:
-    assert apply_metadata(original, True, patch) == result
 
 
 @given(JSON_VALUES, JSON_VALUES)

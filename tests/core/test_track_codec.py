@@ -253,8 +253,3 @@ def test_texts_too_long_for_the_format() -> None:
     assert (info.artwork_url, info.isrc) == (None, None)
     with pytest.raises(ValueError, match="identifier of a track has 70000 bytes"):
         encode_track(TrackInfo("i" * 70_000, "u", "t"))
-
-
-def test_lone_surrogates_are_refused_when_encoding() -> None:
-    with pytest.raises(ValueError, match="surrogate"):
-        encode_track(TrackInfo("i", "u", "bad \ud800"))

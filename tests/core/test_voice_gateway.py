@@ -280,17 +280,6 @@ def test_other_closes_are_not_fought(code: int, when: str) -> None:
     assert not story.passes(1000).did
 
 
-@pytest.mark.parametrize(
-    ("code", "action"),
-    [(4014, "wait"), (4022, "wait"), (4021, "stop"), (4017, "fix"), (4016, "fix"), (4012, "fix")]
-    + [(code, "rejoin") for code in (4001, 4002, 4003, 4004, 4005, 4006, 4009, 4011, 4020)],
-)
-def test_each_close_says_what_the_bot_has_to_do(code: int, action: str) -> None:
-    story = Story().live().lost(code)
-    assert story.close is not None
-    assert story.close.action == action
-
-
 @pytest.mark.parametrize("stage", ["dialling", "hello", "ready", "discovery", "description"])
 def test_what_takes_too_long_is_tried_five_times(stage: str) -> None:
     story, dials = Story(), 0
