@@ -170,10 +170,6 @@ def test_files_of_other_editors_are_fine(load: Load, text: bytes) -> None:
     assert load(text).config.server.port == 1
 
 
-def test_an_empty_file_is_the_defaults(load: Load) -> None:
-    assert load("").config == Config()
-
-
 def test_the_template_is_the_defaults(load: Load) -> None:
     assert load(config_template()).config == Config()
 

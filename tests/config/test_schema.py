@@ -41,16 +41,11 @@ def test_auto_allows_files_and_private_addresses_on_loopback_only(host: str, is_
     assert bound.allows_private_networks is is_loopback
 
 
-@pytest.mark.parametrize(
-    ("files", "allowed"), [(True, True), (False, False), (["/srv/music"], True), ([], False), ("auto", False)]
-)
-def test_files_can_be_said_outright(files: object, allowed: bool) -> None:
-    assert config(server={"host": "0.0.0.0"}, sources={"files": files}).allows_files is allowed
-
-
-def test_private_networks_can_be_said_outright() -> None:
-    assert config(server={"host": "0.0.0.0"}, sources={"private_networks": True}).allows_private_networks
-    assert not config(sources={"private_networks": False}).allows_private_networks
+def test_files_and_private_networks_can_be_said_outright() -> None:
+    public = config(server={"host": "0.0.0.0"}, sources={"files": ["/srv/music"], "private_networks": True})
+    assert (public.allows_files, public.allows_private_networks) == (True, True)
+    own = config(sources={"files": [], "private_networks": False})
+    assert (own.allows_files, own.allows_private_networks) == (False, False)
 
 
 def test_nothing_can_be_changed_afterwards() -> None:

@@ -1,6 +1,7 @@
 """Who is carried under overload: the rule alone, and a node's processes with it in driven time."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -231,12 +232,16 @@ def test_an_overload_by_those_who_play_right_behind_one_by_openings_leaves_most_
 # In driven time
 
 
-def goodput(node: SimulatedNode, seconds: float) -> float:
-    """The work of those who heard all of so many seconds, as share of what the processes can do."""
-    before_s = {player: player.heard_s for player in node.players}
+def who_hears_all(node: SimulatedNode, players: Sequence[Player], seconds: float) -> list[Player]:
+    """Those of `players` who lose nothing of the next so many seconds."""
+    before_s = [player.heard_s for player in players]
     node.pass_s(seconds)
-    whole = [player for player, heard_s in before_s.items() if player.heard_s - heard_s >= 0.99 * seconds]
-    return sum(player.cost for player in whole) / len(node.processes)
+    return [one for one, heard_s in zip(players, before_s, strict=True) if one.heard_s - heard_s >= 0.99 * seconds]
+
+
+def goodput(node: SimulatedNode, seconds: float) -> float:
+    """The work of those who hear all of so many seconds, as share of what the processes can do."""
+    return sum(player.cost for player in who_hears_all(node, node.players, seconds)) / len(node.processes)
 
 
 def crowd(node: SimulatedNode, load: float, costs: tuple[float, ...] = (COST,)) -> list[Player]:
@@ -283,21 +288,15 @@ def test_on_processors_that_the_node_shares_four_fifths_are_carried_for_minutes(
             node.create(SHARED_COST)
         node.pass_s(20.0)
     for _ in range(4):
-        before_s = {player: player.heard_s for player in node.players}
-        node.pass_s(20.0)
-        whole = sum(player.heard_s - heard_s >= 0.99 * 20.0 for player, heard_s in before_s.items())
-        assert whole >= round(min(load, 0.85) * MOST_SHARED)
+        assert len(who_hears_all(node, node.players, 20.0)) >= round(min(load, 0.85) * MOST_SHARED)
 
 
 def test_those_who_play_go_on_when_as_many_come_again() -> None:
     node = SimulatedNode()
     first = crowd(node, 0.85)
     node.pass_s(20.0)
-    heard_s = [player.heard_s for player in first]
     crowd(node, 1.0)
-    node.pass_s(20.0)
-    whole = [player for player, before_s in zip(first, heard_s, strict=True) if player.heard_s - before_s >= 19.8]
-    assert len(whole) >= 0.97 * len(first)
+    assert len(who_hears_all(node, first, 20.0)) >= 0.97 * len(first)
 
 
 def test_who_waits_gets_a_turn_in_the_order_of_asking_once_the_load_falls() -> None:
@@ -378,10 +377,8 @@ def test_players_that_begin_without_listeners_come_to_rest_while_others_are_hear
     heard = crowd(node, 0.4)
     node.pass_s(10.0)
     unheard = [node.create(COST, is_heard=False) for _ in range(round(load * 2 / COST))]
-    before_s = [player.heard_s for player in heard]
-    node.pass_s(30.0)
+    assert who_hears_all(node, heard, 30.0) == heard
     assert all(player.is_asleep for player in unheard)
-    assert min(player.heard_s - heard_s for player, heard_s in zip(heard, before_s, strict=True)) >= 29.7
     for player in heard:
         node.leave(player)
     node.pass_s(5.0)
@@ -447,12 +444,9 @@ def test_who_goes_on_after_a_pause_takes_nothing_from_who_plays() -> None:
     node.pass_s(10.0)
     players = [node.create(COST) for _ in range(playing)]
     node.pass_s(20.0)
-    heard_s = [player.heard_s for player in players]
     for player in sleepers:
         node.resume(player)
-    node.pass_s(20.0)
-    whole = [player for player, before_s in zip(players, heard_s, strict=True) if player.heard_s - before_s >= 19.8]
-    assert len(whole) >= 0.97 * playing
+    assert len(who_hears_all(node, players, 20.0)) >= 0.97 * playing
     assert goodput(node, 10.0) >= 0.8
 
 
@@ -501,9 +495,7 @@ def test_whatever_came_and_went_nobody_waits_and_nothing_is_left_once_the_load_h
     while not is_at_rest(node, awake) and node.now_s < fallen_s + SLOWLY_S + 60.0:
         node.pass_s(5.0)
     assert is_at_rest(node, awake)
-    before_s = [player.heard_s for player in awake]
-    node.pass_s(10.0)
-    assert min((one.heard_s - heard_s for one, heard_s in zip(awake, before_s, strict=True)), default=10.0) >= 9.9
+    assert who_hears_all(node, awake, 10.0) == awake
     lower_load(node, 0.0)
     node.pass_s(5.0)
     assert_nothing_is_left(node)

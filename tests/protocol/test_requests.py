@@ -68,12 +68,15 @@ def test_an_overlay_out_of_its_ranges_is_refused() -> None:
                 NewOverlay.model_validate({field: value}).as_settings()
 
 
-def test_a_description_says_the_ranges() -> None:
+def test_a_description_says_the_ranges_and_defaults() -> None:
     schema = FiltersPatch.model_json_schema()
     band = schema["$defs"]["BandGain"]["properties"]
     assert (band["band"]["minimum"], band["band"]["maximum"]) == (0, BAND_COUNT - 1)
     assert (band["gain_db"]["minimum"], band["gain_db"]["maximum"]) == (-24, 24)
     assert (schema["properties"]["volume"]["minimum"], schema["properties"]["volume"]["maximum"]) == (0, 5)
+    delay = schema["$defs"]["Echo"]["properties"]["delayMs"]
+    assert (delay["minimum"], delay["maximum"], delay["default"]) == (1, 2000, 300)
+    assert schema["$defs"].keys() >= {"Karaoke", "Timescale", "Normalization", "Limiter"}
 
 
 def test_effects_are_read_by_their_names_and_null_is_off() -> None:
@@ -107,10 +110,3 @@ def test_no_value_is_taken_for_another_kind(model: type[BaseModel], bodies: list
     for body in bodies:
         with pytest.raises(ValidationError):
             model.model_validate(body)
-
-
-def test_a_description_says_the_ranges_and_defaults_of_effects() -> None:
-    schema = FiltersPatch.model_json_schema()
-    delay = schema["$defs"]["Echo"]["properties"]["delayMs"]
-    assert (delay["minimum"], delay["maximum"], delay["default"]) == (1, 2000, 300)
-    assert schema["$defs"].keys() >= {"Karaoke", "Timescale", "Normalization", "Limiter"}
