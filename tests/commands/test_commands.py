@@ -108,17 +108,7 @@ def test_play_to_the_end(node: RunningNode) -> None:
 
 
 def test_play_at_a_terminal(node: RunningNode) -> None:
-    (node.folder / "long.wav").write_bytes(wav(music(60.0)))
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", "terminal", "--silent"],
-        cwd=node.folder,
-        env=environment({"TONEARM_URL": node.url, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
+    ours, process = at_terminal(node, "terminal")
     shown = _until(ours, b"playing")
     os.write(ours, b" ")
     shown += _until(ours, b"paused")
@@ -131,20 +121,7 @@ def test_play_at_a_terminal(node: RunningNode) -> None:
 
 
 def test_a_terminal_that_goes_away_ends_play_without_a_word(node: RunningNode) -> None:
-    (node.folder / "long.wav").write_bytes(wav(music(60.0)))
-    ours, theirs = pty.openpty()
-    with (node.folder / "errors").open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", "gone", "--silent"],
-            cwd=node.folder,
-            env=environment({"TONEARM_URL": node.url, "TERM": "xterm"}),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=errors,
-            start_new_session=True,
-            preexec_fn=lambda: _at_terminal(theirs),
-        )
-    os.close(theirs)
+    ours, process = at_terminal(node, "gone")
     _until(ours, b"playing")
     os.close(ours)
     assert process.wait(60) == 128 + signal.SIGHUP
@@ -152,10 +129,29 @@ def test_a_terminal_that_goes_away_ends_play_without_a_word(node: RunningNode) -
     assert "gone" not in [player["id"] for player in asked(node, "GET", "/v0/players").json()]
 
 
-def _at_terminal(terminal: int) -> None:
-    """In a process that is about to begin: as a shell would start it, also where the tests are run by nohup."""
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def at_terminal(node: RunningNode, player: str) -> tuple[int, subprocess.Popen[bytes]]:
+    """Our end of a terminal, and `tonearm play` there as a shell would start it, also where nohup runs the tests. Its
+    stderr is the file `errors`."""
+    (node.folder / "long.wav").write_bytes(wav(music(60.0)))
+    ours, theirs = pty.openpty()
+
+    def begin() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    with (node.folder / "errors").open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", player, "--silent"],
+            cwd=node.folder,
+            env=environment({"TONEARM_URL": node.url, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=errors,
+            start_new_session=True,
+            preexec_fn=begin,
+        )
+    os.close(theirs)
+    return ours, process
 
 
 def _until(terminal: int, word: bytes) -> bytes:

@@ -131,9 +131,12 @@ def test_the_password_stands_in_a_file(node: RunningNode, tmp_path: Path) -> Non
     shown = run_tonearm("players", "--password", PASSWORD, "--url", node.url, folder=tmp_path)
     assert shown.returncode == 0
     assert "other users of this machine can read --password; use --password-file" in shown.stderr
-    variables = {"TONEARM_PASSWORD": f"{PASSWORD}\n", "TONEARM_URL": node.url}
-    broken = run_tonearm("players", folder=tmp_path, variables=variables)
-    assert (broken.returncode, "this one has a line break" in broken.stderr) == (2, True)
+    for variables, code, told in (
+        ({"TONEARM_PASSWORD": f"{PASSWORD}\n"}, 2, "this one has a line break"),
+        ({"TONEARM_SERVER__PASSWORD": PASSWORD}, 0, ""),
+    ):
+        done = run_tonearm("players", folder=tmp_path, variables={**variables, "TONEARM_URL": node.url})
+        assert (done.returncode, told in done.stderr) == (code, True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -36,9 +35,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 
 
 def ask(node: RunningNode, method: str, path: str, body: object = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    with urlopen(Request(f"{node.url}{path}", data, method=method)) as answer:
-        return json.loads(answer.read())
+    return asyncio.run(node.request(method, path, body)).json()
 
 
 def imported(node: RunningNode, folder: Path) -> tuple[int, str]:

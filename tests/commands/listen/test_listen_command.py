@@ -213,29 +213,11 @@ async def test_raw_ends_with_the_program_that_reads(commands: Commands) -> None:
     assert "tonearm: The program that reads the audio has ended" in errors
 
 
-async def test_what_is_no_frame_is_not_audio(commands: Commands) -> None:
-    async def talk(socket: web.WebSocketResponse) -> None:
-        await socket.send_bytes(framed(1, b"short"))
-        await socket.send_bytes(framed(2))
-        await socket.close()
-
-    async with ListenedNode(audio=talk).running() as node:
-        _, out, _ = await (await commands.listen(node, "--raw")).end()
-    assert out == FRAME
-
-
 async def test_the_player_s_id_is_quoted_in_the_path(commands: Commands) -> None:
     async with ListenedNode(audio=frames_then(1000)).running() as node:
         assert (await (await commands.listen(node, player="a/b?c")).end())[0] == 0
     asked = [path.partition("?")[0] for path in node.asked]
     assert asked == ["/info", "/v0/players/a%2Fb%3Fc/events", "/v0/players/a%2Fb%3Fc/ws"]
-
-
-async def test_the_password_comes_from_the_option_or_the_environment(commands: Commands) -> None:
-    async with ListenedNode(audio=frames_then(1000), password="sesame").running() as node:
-        returned, _, errors = await (await commands.listen(node, "--password", "sesame")).end()
-        assert (returned, "other users of this machine can read --password" in errors) == (0, True)
-        assert (await (await commands.listen(node, TONEARM_SERVER__PASSWORD="sesame")).end())[0] == 0
 
 
 async def test_a_file_that_cannot_be_written_is_told(commands: Commands) -> None:
@@ -245,9 +227,13 @@ async def test_a_file_that_cannot_be_written_is_told(commands: Commands) -> None
     assert errors == "tonearm: no/such/folder.wav cannot be written: No such file or directory.\n"
 
 
-async def test_raw_into_a_file_holds_the_same_bytes(tmp_path: Path) -> None:
+async def test_raw_into_a_file_holds_the_same_bytes_without_what_is_no_frame(tmp_path: Path) -> None:
+    async def talk(socket: web.WebSocketResponse) -> None:
+        await socket.send_bytes(framed(1, b"short"))
+        await frames_then(1000, 5)(socket)
+
     path = tmp_path / "heard.pcm"
-    async with ListenedNode(audio=frames_then(1000, 5)).running() as node:
+    async with ListenedNode(audio=talk).running() as node:
         with path.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tonearm", "listen", "p", "--url", node.url, "--raw",
