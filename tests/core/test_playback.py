@@ -8,10 +8,7 @@ from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
 from tonearm.core.events import (
     FiltersChange,
     MetadataChange,
-    PlayerPause,
-    PlayerResume,
     PlayerState,
-    PlayerUpdate,
     TrackStart,
 )
 from tonearm.core.failure import FailureCode, own_error
@@ -19,9 +16,6 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode, OpenAction
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
-
-NONE, TRACK, QUEUE = LoopMode
-LOADING, PLAYING, IDLE, FAILED = PlayerState
 
 
 @stories(
@@ -52,13 +46,13 @@ def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
     playback = Playback("p", None, {})
     for call in (playback.begin, playback.start_clock, playback.play, playback.skip, playback.stop):
         assert call() == Outcome(), call
-    assert (playback.state, playback.current.is_none) == (IDLE, True)
+    assert (playback.state, playback.current.is_none) == (PlayerState.IDLE, True)
     with pytest.raises(NotSeekable, match="no track yet"):
         playback.seek(5)
     playback.set_loop(LoopMode.QUEUE)
     first = make_track("a")
     assert playback.enqueue(first).actions == (OpenAction(1, first),)
-    assert (playback.state, playback.current) == (LOADING, first)
+    assert (playback.state, playback.current) == (PlayerState.LOADING, first)
     playback.skip()
     assert [track.info.title for track in (playback.current, *playback.queue)] == ["a"]
 
@@ -78,28 +72,11 @@ an opened next track without frames in time is waited for
     playing ab; due; opened 2; ends 1
     underrun: PlayerUpdate loading; recovered; frame 2: TrackStart b, PlayerUpdate playing
 
-a track that was not opened ahead is opened at the end, and its position starts anew
-    playing ab; position 1234
-    ends 1: TrackEnd a finished, QueueUpdate 0, PlayerUpdate loading, open 2 b; at: 0
-
 an idle player keeps its track and plays it again
     playing a
     ends 1: TrackEnd a finished, PlayerUpdate idle; is: idle a; open: nothing; wants: nothing
     pause: PlayerPause, PlayerUpdate idle; play: PlayerResume, PlayerUpdate loading, open 2 a
     sounds 2: TrackStart a, PlayerUpdate playing
-
-an idle player plays what it gets
-    playing a; ends 1; loop queue
-    enqueue b: PlayerUpdate loading, open 2 b; is: loading b
-
-a paused idle player loads what it gets and stays silent
-    playing a; ends 1; pause
-    enqueue b: PlayerUpdate loading, open 2 b; is: loading paused b; wants: nothing
-    play: PlayerResume, PlayerUpdate loading; wants: frames
-
-a loop of the queue tells that the order changed
-    playing ab queue
-    ends 1: TrackEnd a finished, QueueUpdate 1, PlayerUpdate loading, open 2 b
 """
 )
 def test_from_one_track_to_the_next(story: str) -> None:
@@ -108,50 +85,13 @@ def test_from_one_track_to_the_next(story: str) -> None:
 
 @stories(
     """
-skip ends a track that never started
-    loading a
-    skip: TrackEnd a skipped, PlayerUpdate idle, drop 1; skip
-
-skip while paused selects the next and stays silent
-    paused ab
-    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, open 2 b; is: loading paused b
-
 skip takes over the source that was opened ahead, and only then the two may fade
     playing ab; due
     skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, may fade; open: 2 b
 
-also while paused
-    paused ab; due
-    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, may fade; open: 2 b
-
-also to the next round
-    playing a queue; due
-    skip: TrackEnd a skipped, PlayerUpdate loading, drop 1, may fade; open: 2 a
-
-skip to what was opened ahead and failed
-    playing abc; due; fails 2
-    skip: TrackEnd a skipped, QueueUpdate 1, TrackException b file_missing, TrackEnd b loadFailed, QueueUpdate 0,
-        PlayerUpdate loading, drop 1, open 3 c
-
-skip out of a looped track drops the source opened for its next round
-    playing ab track; due
-    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, drop 2, open 3 b
-
-skip to nothing drops the source opened for the next round
-    playing a track; due
-    skip: TrackEnd a skipped, PlayerUpdate idle, drop 1, drop 2; ahead: nothing
-
-skip in a loop of the queue puts the track to its end
-    playing ab queue
-    skip: TrackEnd a skipped, QueueUpdate 1, PlayerUpdate loading, drop 1, open 2 b; is: loading b a
-
 skip in a queue of one that loops begins it again
     playing a queue
     skip: TrackEnd a skipped, PlayerUpdate loading, seek 1 as 2
-
-skip leaves a failed track, also one that loops
-    loading a track; fails 1
-    skip: TrackEnd a skipped, PlayerUpdate idle; skip
 """
 )
 def test_skipping(story: str) -> None:
@@ -181,37 +121,9 @@ def test_what_comes_next_changes(story: str) -> None:
 
 @stories(
     """
-a failed track makes way for the next
-    loading ab
-    fails 1: TrackException a file_missing, TrackEnd a loadFailed, QueueUpdate 0, open 2 b
-
-a track that never gave audio is dropped from a loop
-    loading abc queue; fails 1
-    is: loading b c
-
-and from one of its own
-    loading abc track; fails 1
-    is: loading b c
-
-a failure while paused is told after play
-    paused ab; skip
-    fails 2; is: loading paused b
-    play: PlayerResume, TrackException b file_missing, TrackEnd b loadFailed, PlayerUpdate failed
-
-a failure of the track opened ahead is told in its turn
-    playing abc; due
-    fails 2
-    ends 1: TrackEnd a finished, QueueUpdate 1, TrackException b file_missing, TrackEnd b loadFailed,
-        QueueUpdate 0, PlayerUpdate loading, open 3 c
-
 a failed track opened ahead is forgotten when another comes first
     playing ab; due; fails 2
     loop track: LoopModeChange track, open 3 a; loop none: LoopModeChange none, drop 3, open 4 b
-
-the last failure stops the player with the track selected
-    loading a
-    fails 1: TrackException a file_missing, TrackEnd a loadFailed, PlayerUpdate failed; is: failed a; open: nothing
-    play: PlayerUpdate loading, open 2 a; sounds 2: TrackStart a, PlayerUpdate playing
 
 five failures in a row stop the player and keep the queue
     loading abcdefgh; fails 1; fails 2; fails 3; fails 4
@@ -222,18 +134,6 @@ five failures in a row stop the player and keep the queue
 audio between failures starts the count of five anew
     loading abcdefghi; fails 1; fails 2; fails 3; fails 4; sounds 5; ends 5
     fails 6: TrackException f file_missing, TrackEnd f loadFailed, QueueUpdate 2, open 7 g; is: loading g hi
-
-a failed player goes on with the front when a track comes
-    failed efg
-    enqueue h: QueueUpdate 2, PlayerUpdate loading, open 6 f; is: loading f gh
-
-a failed player with an empty queue plays the track that comes
-    loading a; fails 1
-    enqueue b: PlayerUpdate loading, open 2 b
-
-a track that is lost ends as others do
-    playing a
-    breaks 1: TrackException a connection_lost, TrackEnd a loadFailed, PlayerUpdate idle
 
 a source that ends without audio has failed
     loading a track; opened 1
@@ -350,24 +250,9 @@ def test_reports_and_ends(story: str) -> None:
     tell(story)
 
 
-def test_pause_and_play_are_one_event_each_and_an_update() -> None:
-    log = playing_player("a")
-    player = log.playback
-    player.position_ms = 40
-    assert log.do(player.pause()) == ["PlayerPause", "PlayerUpdate playing"]
-    assert log.events[-2:] == [PlayerPause(40), PlayerUpdate(PLAYING, paused=True, position_ms=40)]
-    assert log.do(player.pause()) == []
-    assert (player.paused, player.state, player.wants_frames) == (True, PLAYING, False)
-    assert log.do(player.play()) == ["PlayerResume", "PlayerUpdate playing"]
-    assert log.events[-2:] == [PlayerResume(40), PlayerUpdate(PLAYING, paused=False, position_ms=40)]
-    assert log.do(player.play()) == []
-
-
 def test_settings_are_events_when_they_change() -> None:
     log = playing_player("a")
     player = log.playback
-    assert log.do(player.set_loop(NONE)) == []
-    assert log.do(player.set_loop(QUEUE)) == ["LoopModeChange queue"]
     assert log.do(player.change_filters(FilterChange(volume=1.0))) == []
     assert log.do(player.change_filters(FilterChange(volume=2.0))) == ["FiltersChange", "fade moves"]
     assert FiltersChange(player.filters) in log.events

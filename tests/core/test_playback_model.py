@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.support.examples import examples
 from tests.support.playback_log import PlaybackLog
@@ -19,6 +19,9 @@ from tonearm.core.errors import BadRequest, NoPrevious, NotSeekable, TrackNotFou
 from tonearm.core.events import (
     CrossfadeChange,
     Event,
+    LoopModeChange,
+    PlayerPause,
+    PlayerResume,
     PlayerState,
     PlayerUpdate,
     QueueUpdate,
@@ -28,7 +31,7 @@ from tonearm.core.events import (
     TrackException,
     TrackStart,
 )
-from tonearm.core.play_queue import LoopMode, SourceId
+from tonearm.core.play_queue import DropAction, EndReason, LoopMode, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import MOST_LISTS, Track
@@ -38,6 +41,8 @@ LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
     Playback.first_frame,
     Playback.ended,
     lambda playback, source: playback.opened(source, SourceFacts(title="wrong")),
+    lambda playback, source: playback.seek_failed(source, "late"),
+    lambda playback, source: playback.retitled(source, "late"),
     lambda playback, source: playback.expanded(source, (make_track("wrong"),)),
     lambda playback, source: playback.failed(source, FILE_MISSING),
     lambda playback, source: playback.interrupted(source, CONNECTION_LOST),
@@ -50,6 +55,7 @@ class End(NamedTuple):
     name: str
     position_ms: int
     played_ms: int
+    reason: EndReason
 
 
 @dataclass
@@ -77,19 +83,19 @@ class Model:
     def is_idle(self) -> bool:
         return self.has_stopped and not self.is_failed
 
-    def leave(self) -> None:
+    def leave(self, reason: EndReason) -> None:
         """The current track ends where it is. An idle player has none to end."""
         if not self.is_idle:
-            self.ends.append(End(self.current, self.position_ms, self.played_ms))
+            self.ends.append(End(self.current, self.position_ms, self.played_ms, reason))
             self.played_ms = 0
 
     def begin(self, position_ms: int = 0) -> None:
         self.position_ms = self.sought_ms = position_ms
 
-    def end(self, *, is_skip: bool = False, comes_back: bool = True, stops_at_ms: int | None = None) -> None:
+    def end(self, reason: EndReason, *, comes_back: bool = True, stops_at_ms: int | None = None) -> None:
         """`stops_at_ms`: where an idle player stands after it; None: where the track ended."""
-        self.leave()
-        if self.mode is LoopMode.TRACK and not is_skip and comes_back:
+        self.leave(reason)
+        if self.mode is LoopMode.TRACK and reason is not EndReason.SKIPPED and comes_back:
             self.begin()
             return
         if self.mode is LoopMode.QUEUE and comes_back:
@@ -105,13 +111,13 @@ class Model:
 
     def fail(self) -> None:
         if self.current in self.gave_audio:
-            self.end()
+            self.end(EndReason.LOAD_FAILED)
             return
         self.failures_in_a_row += 1
         if self.queue and self.failures_in_a_row < 5:
-            self.end(comes_back=False)
+            self.end(EndReason.LOAD_FAILED, comes_back=False)
         else:
-            self.leave()
+            self.leave(EndReason.LOAD_FAILED)
             self.has_stopped = self.is_failed = True
 
     def go_on(self) -> None:
@@ -137,13 +143,13 @@ class Model:
                 self.choose(self.current)
                 self.begin(position_ms)
         elif is_behind_end and self.has_clock:
-            self.end(stops_at_ms=LENGTH_MS)
+            self.end(EndReason.FINISHED, stops_at_ms=LENGTH_MS)
         else:
             self.begin(position_ms)
 
     def finish_if_behind_end(self) -> None:
         if self.has_clock and not self.has_stopped and self.sought_ms >= LENGTH_MS and self.current in self.known:
-            self.end(stops_at_ms=LENGTH_MS)
+            self.end(EndReason.FINISHED, stops_at_ms=LENGTH_MS)
 
     def note_end(self, name: str, sounded: bool) -> None:
         if self.history and self.history[-1][0] == name:
@@ -185,10 +191,50 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.unreported: set[SourceId | None] = set()  # failed, and no event yet
         self.started: SourceId | None = None
         self.open_start: str | None = None  # the track of a TrackStart without its TrackEnd
-        self.last_state = "loading"
+        self.last_state, self.last_paused = "loading", False
         self.last_length = self.last_version = 0
         self.remembers = True
         self.fading: set[SourceId] = set()  # sources that sound under a later track
+
+    # What often comes before something else
+
+    @initialize(count=st.sampled_from((0, 1, 2, 3, 7)), mode=st.sampled_from(LoopMode))
+    def tracks_wait(self, count: int, mode: LoopMode) -> None:
+        self.enqueue(count)
+        self.set_loop(mode)
+
+    @rule(by_ms=st.sampled_from((20, 100, 480)))
+    def all_goes_well(self, by_ms: int = 100) -> None:
+        """As it mostly does: otherwise hardly anything ever played."""
+        self.start_clock()
+        self.play()
+        if self._is_alive(self.playback.current_source) and not self._has_started():
+            if self.model.current not in self.model.known:
+                self.current_opens(is_seekable=True)
+            if self._is_alive(self.playback.current_source):
+                self.current_starts()
+        if self._has_started() and self.playback.wants_frames:
+            self.frames_are_sent(by_ms)
+        self.next_is_due()
+
+    @rule(count=st.integers(1, 3))
+    def tracks_pass(self, count: int) -> None:
+        for _ in range(count):
+            self.all_goes_well()
+            if self._has_started():
+                self.current_ends()
+
+    @rule(count=st.sampled_from((1, 2, 5)))
+    def tracks_fail(self, count: int) -> None:
+        """Five in a row are too many, whatever waits behind them."""
+        self.enqueue(count + 1)
+        self.start_clock()
+        self.play()
+        for _ in range(count):
+            if self._has_started():
+                self.current_is_interrupted()
+            if self._is_alive(self.playback.current_source):
+                self.current_fails()
 
     # Requests
 
@@ -227,7 +273,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     def replace(self, more: int) -> None:
         first, *others = self._new_names(1 + more)
         self.model.queue[:0] = others
-        self.model.leave()
+        self.model.leave(EndReason.REPLACED)
         self.model.choose(first)
         self._do(self.playback.replace(*map(make_track, (first, *others))))
 
@@ -235,7 +281,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     def stop(self) -> None:
         if self.model.is_failed or not self.model.has_stopped:
             self.model.failures_in_a_row = 0
-        self.model.leave()
+        self.model.leave(EndReason.STOPPED)
         self.model.sought_ms = 0
         self.model.has_stopped, self.model.is_failed = True, False
         self._do(self.playback.stop())
@@ -252,7 +298,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.model.queue = [waiting for waiting in self.model.queue if waiting != name]
         if not was_idle:
             self.model.queue.insert(0, current)
-        self.model.leave()
+        self.model.leave(EndReason.REPLACED)
         self.model.choose(name)
         self.remembers = False
         self._do(self.playback.previous())
@@ -269,11 +315,11 @@ class PlaybackMachine(RuleBasedStateMachine):
             rest += [model.current] if not model.has_stopped else []
             rest += passed
         failures = model.failures_in_a_row
-        model.leave()
+        model.leave(EndReason.SKIPPED)
         model.choose(to)
         model.failures_in_a_row = failures
         model.queue = rest
-        self._do(self.playback.skip(to), is_skip=True)
+        self._skip(to)
 
     @rule()
     def clear_queue(self) -> None:
@@ -304,31 +350,38 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     @rule()
     def play(self) -> None:
-        self.model.paused = False
+        was_paused, self.model.paused = self.model.paused, False
+        resume = PlayerResume(self.playback.position_ms)
         if self.model.is_failed:
             self.model.go_on()
         elif self.model.has_stopped:
             self.model.has_stopped = False
             self.model.begin()
-        self._do(self.playback.play())
+        outcome = self.playback.play()
+        assert (outcome.events[:1] == (resume,)) is was_paused
+        self._do(outcome)
 
     @rule()
     def pause(self) -> None:
-        self.model.paused = True
-        self._do(self.playback.pause())
+        was_paused, self.model.paused = self.model.paused, True
+        outcome = self.playback.pause()
+        assert (PlayerPause(self.model.position_ms) in outcome.events) is not was_paused
+        self._do(outcome)
 
     @rule()
     def skip(self) -> None:
         if not (self.model.has_stopped and not self.model.is_failed):
-            self.model.end(is_skip=True, comes_back=not self.model.is_failed)
+            self.model.end(EndReason.SKIPPED, comes_back=not self.model.is_failed)
         elif self.model.queue:
             self.model.go_on()
-        self._do(self.playback.skip(), is_skip=True)
+        self._skip()
 
     @rule(mode=st.sampled_from(LoopMode))
     def set_loop(self, mode: LoopMode) -> None:
-        self.model.mode = mode
-        self._do(self.playback.set_loop(mode))
+        is_change, self.model.mode = mode is not self.model.mode, mode
+        outcome = self.playback.set_loop(mode)
+        assert outcome.events == (LoopModeChange(mode),) * is_change
+        self._do(outcome)
 
     @rule(duration_ms=st.sampled_from((None, 0, 300, 12_000)), on_skip=st.sampled_from((None, True, False)))
     def change_crossfade(self, duration_ms: int | None, on_skip: bool | None) -> None:
@@ -357,20 +410,6 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.model.position_ms += by_ms
         self.model.played_ms += by_ms
 
-    @rule(by_ms=st.sampled_from((20, 100, 480)))
-    def all_goes_well(self, by_ms: int) -> None:
-        """As it mostly does: otherwise hardly anything ever played."""
-        self.start_clock()
-        self.play()
-        if self._is_alive(self.playback.current_source) and not self._has_started():
-            if self.model.current not in self.model.known:
-                self.current_opens(is_seekable=True)
-            if self._is_alive(self.playback.current_source):
-                self.current_starts()
-        if self._has_started() and self.playback.wants_frames:
-            self.frames_are_sent(by_ms)
-        self.next_is_due()
-
     @precondition(lambda self: self._is_alive(self.playback.current_source) and self.model.sought_ms)
     @rule()
     def current_cannot_be_sought(self) -> None:
@@ -385,7 +424,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         """Its end is reported when the next one begins; it stays open for as long as it sounds under that one."""
         source = self._current()
         self.fading.add(source)
-        self.model.end()
+        self.model.end(EndReason.FINISHED)
         self._do(self.playback.ended(source))
 
     @precondition(lambda self: self.fading)
@@ -417,7 +456,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._has_started())
     @rule()
     def current_ends(self) -> None:
-        self.model.end()
+        self.model.end(EndReason.FINISHED)
         self._do(self.playback.ended(self.log.close(self._current())))
 
     @precondition(lambda self: self._has_started())
@@ -494,10 +533,10 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert (self.playback.current_source is None) == self.model.has_stopped
         assert self.playback.next_source is None or not self.model.has_stopped
         assert self.last_state == state.value
-        assert self.playback.paused == self.model.paused
+        assert self.playback.paused == self.last_paused == self.model.paused
         assert self.last_length == self.playback.queue_length
         assert self.last_version == self.playback.queue_version
-        assert [played.track.id for played in self.playback.history] == [name for name, _ in self.model.history[::-1]]
+        assert [(played.track.id, played.sounded) for played in self.playback.history] == self.model.history[::-1]
 
     @invariant()
     def the_player_is_where_it_should_be(self) -> None:
@@ -527,7 +566,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.enqueue()
         assert self.playback.wants_frames
         assert self.playback.current_source in self.log.open_sources
-        self.model.leave()
+        self.model.leave(EndReason.STOPPED)
         self._do(self.playback.delete())
         assert self.open_start is None
         assert set(self.log.open_sources) == self.fading
@@ -541,7 +580,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     def _next_track(self) -> str:
         """What comes next when the current track ends."""
         model = replace(self.model, queue=list(self.model.queue), ends=[])
-        model.end()
+        model.end(EndReason.FINISHED)
         return model.current
 
     def _entries(self, count: int, playlist: str) -> tuple[Track, ...]:
@@ -575,6 +614,12 @@ class PlaybackMachine(RuleBasedStateMachine):
     def _has_started(self) -> bool:
         return self.playback.current_source is not None and self.playback.current_source == self.started
 
+    def _skip(self, to: str | None = None) -> None:
+        ahead = self.playback.next_source
+        outcome = self.playback.skip(to)
+        assert outcome.skips_to_open is (ahead is not None and self.playback.current_source == ahead)
+        self._do(outcome, is_skip=True)
+
     def _do(self, outcome: Outcome, *, is_skip: bool = False) -> None:
         """Carries out and checks `outcome`. What the call itself does was done to the model before; failures that
         had been kept, and whose turn came with the call, are done to it here."""
@@ -584,6 +629,10 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert IN_ORDER.fullmatch(kinds), kinds
         for event in outcome.events:
             self._check(event)
+        for action in outcome.actions:
+            source = action.new_source if isinstance(action, SeekAction) else action.source
+            if not isinstance(action, DropAction) and source == self.playback.current_source:
+                assert action.start_ms == self.playback.position_ms
         self.unreported &= {self.playback.current_source, self.playback.next_source}
 
     def _check(self, event: Event) -> None:
@@ -595,7 +644,7 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.model.fail()
             case TrackEnd(track):
                 assert self.open_start in (None, track.info.title)
-                assert self.model.ends.pop(0) == End(track.info.title, event.position_ms, event.played_ms)
+                assert self.model.ends.pop(0) == End(track.info.title, event.position_ms, event.played_ms, event.reason)
                 if self.remembers:
                     self.model.note_end(track.info.title, self.open_start is not None)
                 self.open_start = None
@@ -605,7 +654,7 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.open_start = track.info.title
             case PlayerUpdate(state):
                 assert (event.paused, event.position_ms) == (self.playback.paused, self.playback.position_ms)
-                self.last_state = state
+                self.last_state, self.last_paused = state, event.paused
             case QueueUpdate(length, version):
                 assert version == self.last_version + 1
                 self.last_length, self.last_version = length, version

@@ -2,10 +2,7 @@
 
 from tests.support.playback_log import PlaybackLog, entries, names_queued, stories, tell
 from tests.support.tracks import make_track
-from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
-
-NONE, TRACK, QUEUE = LoopMode
 
 
 @stories(
@@ -42,30 +39,9 @@ a playlist that leads back to itself fails
     loading pa; lists 1 p
     lists 2 xy: TrackException p limit_exceeded, TrackEnd p loadFailed, QueueUpdate 0, open 3 a
 
-entries come before the clock starts
-    new pa
-    lists 1 xy: QueueUpdate 2, open 2 x; is: loading x ya; clock; sounds 2: TrackStart x, PlayerUpdate playing
-
-entries come while paused
-    new pa; pause
-    lists 1 xy: QueueUpdate 2, open 2 x; is: loading paused x ya; clock; play: PlayerResume, PlayerUpdate loading
-    sounds 2: TrackStart x, PlayerUpdate playing
-
-what was opened ahead is opened anew behind the entries
-    loading pa
-    due: open 2 a; lists 1 xy: QueueUpdate 2, open 3 x, drop 2, open 4 y; is: loading x ya
-
-an answer that comes after a skip changes nothing
-    new pa; skip
-    lists 1 xy; is: loading a
-
 an answer that comes after a failure changes nothing
     new pa; fails 1
     lists 1 xy; is: loading p a
-
-an idle player plays the first of several
-    playing a; ends 1
-    enqueue xy: QueueUpdate 1, PlayerUpdate loading, open 2 x
 """
 )
 def test_playlists(story: str) -> None:

@@ -30,26 +30,6 @@ def test_too_many_at_once_are_refused_as_a_whole() -> None:
 
 @stories(
     """
-editing what waits starts nothing
-    stopped abc
-    move c 0: QueueUpdate 2; remove b: QueueUpdate 1; clear: QueueUpdate 0; is: idle a; open: nothing
-
-nor does it in a failed player
-    failed abc
-    move c 0: QueueUpdate 2; remove b: QueueUpdate 1; clear: QueueUpdate 0; is: failed a; open: nothing
-
-a stopped player goes on with the front of its queue
-    stopped abc
-    enqueue x: QueueUpdate 2, PlayerUpdate loading, open 2 b; is: loading b cx
-
-where the front is the new track with that
-    stopped abc
-    enqueue x 0: PlayerUpdate loading, open 2 x; is: loading x bc
-
-and where it comes second with the one before it
-    stopped abc
-    enqueue x 1: QueueUpdate 2, PlayerUpdate loading, open 2 b; is: loading b xc
-
 a failed player goes on with the front of its queue
     failed ab
     enqueue x 0: PlayerUpdate loading, open 6 x; is: loading x b
@@ -57,10 +37,6 @@ a failed player goes on with the front of its queue
 what never gave audio is not brought back by skip to
     failed abc; loop queue
     skip c: TrackEnd a skipped, QueueUpdate 1, PlayerUpdate loading, open 6 c; is: loading c b
-
-skip to takes over the source that was opened ahead
-    loading abc; due
-    skip b: TrackEnd a skipped, QueueUpdate 1, drop 1, may fade; open: 2 b
 """
 )
 def test_what_plays_next(story: str) -> None:

@@ -6,11 +6,6 @@ import pytest
 
 from tests.support.playback_log import PlaybackLog, sound, stories, tell
 from tests.support.tracks import make_track
-from tonearm.core.events import PlayerState
-from tonearm.core.play_queue import LoopMode
-
-NONE, TRACK, QUEUE = LoopMode
-LOADING, PLAYING, IDLE, FAILED = PlayerState
 
 
 @stories(
@@ -24,72 +19,13 @@ the sound after a seek may be told as a recovery too
     playing a; seek 30000
     recovered: PlayerUpdate playing
 
-of many seeks the last one counts
-    playing a; seek 1000; seek 2000
-    seek 3000: Seek 2000 3000, seek 3 as 4 at 3000; open: 4 a; frame 2; at: 3000
-
-late reports about the source before the seek change nothing
-    playing a; seek 30000
-    ends 1; frame 1; breaks 1; is: loading a; open: 2 a
-
-a seek while loading is kept and the track starts there
-    new a
-    seek 5000: Seek 0 5000, seek 1 as 2 at 5000; seek 7000: Seek 5000 7000, seek 2 as 3 at 7000; at: 7000; clock
-    sounds 3: TrackStart a, PlayerUpdate playing; at: 7000
-
-a seek while loading that proves to lead behind the end ends the track
-    loading ab
-    seek 90000: Seek 0 90000, seek 1 as 2 at 90000; opened 2: TrackEnd a finished, QueueUpdate 0, drop 2, open 3 b
-
-before the clock starts a seek behind the end takes nothing from the queue
-    new ab; seek 90000
-    opened 2; is: loading a b; at: 90000; clock: TrackEnd a finished, QueueUpdate 0, drop 2, open 3 b
-
 a source of unknown length may end before the target
     loading a; seek 90000; opened 2 unknown
     ends 2: TrackEnd a finished, PlayerUpdate idle
 
-a source that proves unseekable plays from its start
-    loading a; seek 5000; opened 2 unseekable
-    unsought 2: SeekFailed not_seekable; at: 0; frame 2: TrackStart a, PlayerUpdate playing; unsought 1
-
-a kept seek holds for the first entry of a playlist
-    new p; seek 5000
-    lists 2 xy: QueueUpdate 1, open 3 x at 5000; at: 5000
-
-a failure that was kept is tried again by a seek
-    paused ab; skip; fails 2
-    seek 1000: Seek 0 1000, open 3 b at 1000; play: PlayerResume, PlayerUpdate loading
-
-pause stays
-    paused a
-    seek 5000: Seek 0 5000, PlayerUpdate loading, seek 1 as 2 at 5000; is: loading paused a; wants: nothing
-
-a stopped player starts its track there
-    stopped ab
-    seek 5000: Seek 0 5000, PlayerUpdate loading, open 2 a at 5000; is: loading a b
-    sounds 2: TrackStart a, PlayerUpdate playing
-
-a stopped player that is paused starts its track there
-    stopped ab; pause
-    seek 5000: Seek 0 5000, PlayerUpdate loading, open 2 a at 5000; is: loading paused a b
-
-a failed player starts its track there
-    failed ab
-    seek 5000: Seek 0 5000, PlayerUpdate loading, open 6 a at 5000; is: loading a b
-
-behind the end changes nothing in a stopped player
-    stopped ab
-    seek 60000; is: idle a b
-
 a live stream is not sought, whether it plays or was stopped
     loading a; opened 1 station; frame 1
     seek 1000: refused NotSeekable; at: 0; open: 1 a; stop: TrackEnd Test FM stopped, PlayerUpdate idle, drop 1
-    seek 1000: refused NotSeekable
-
-nor is a file that cannot be
-    loading a; opened 1 unseekable; frame 1
-    seek 1000: refused NotSeekable; at: 0; open: 1 a; stop: TrackEnd a stopped, PlayerUpdate idle, drop 1
     seek 1000: refused NotSeekable
 
 a seek forward keeps the next track open and one back lets it go

@@ -14,7 +14,6 @@ from tonearm.core.events import (
     PlayerUpdate,
     QueueUpdate,
     Seek,
-    SeekFailed,
     TrackEnd,
     TrackException,
     TrackStart,
@@ -152,8 +151,6 @@ def _line(event: Event) -> str:
             return f"{kind} {track.info.title} {failure.code}"
         case Seek(_, from_ms, position_ms):
             return f"Seek {from_ms} {position_ms}"
-        case SeekFailed(_, code):
-            return f"SeekFailed {code}"
         case PlayerUpdate(detail) | QueueUpdate(detail) | LoopModeChange(detail):
             return f"{kind} {detail}"
     return kind
@@ -177,7 +174,6 @@ PLAYERS: Final[Mapping[str, Callable[[str, LoopMode], PlaybackLog]]] = {
 FACTS: Final = {
     "": SONG,
     "unknown": SourceFacts(is_seekable=True),
-    "unseekable": SourceFacts(length_ms=60_000),
     "station": SourceFacts(is_stream=True, probe_name="mp3").of_station("Test FM"),
 }
 FAILURES: Final = {
@@ -209,9 +205,6 @@ def _verbs(log: PlaybackLog) -> dict[str, Verb]:
         "seek": lambda to_ms: player.seek(int(to_ms)),
         "loop": lambda mode: player.set_loop(LoopMode(mode)),
         "enqueue": lambda names, at=None: player.enqueue(*map(make_track, names), index=at and int(at)),
-        "replace": lambda names: player.replace(*map(make_track, names)),
-        "remove": player.remove,
-        "move": lambda name, to: player.move(name, int(to)),
         "clear": player.clear_queue,
         "due": player.next_is_due,
         "underrun": player.underrun,
@@ -223,7 +216,6 @@ def _verbs(log: PlaybackLog) -> dict[str, Verb]:
         "fails": lambda source, why="missing": player.failed(close(source), FAILURES[why]),
         "breaks": lambda source, why="lost": player.interrupted(close(source), FAILURES[why]),
         "lists": lambda source, names: player.expanded(close(source), entries(names)),
-        "unsought": lambda source: player.seek_failed(int(source), "not_seekable"),
         "titled": lambda source, title: player.retitled(int(source), title),
         "stuck": lambda source: player.stuck(int(source), 10_000, "connecting again"),
     }
