@@ -2,8 +2,6 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from tests.support.audio_files import music, wav
 from tests.support.e2e_players import PATIENT
 from tests.support.eventually import eventually
 from tests.support.listened_node import ListenedNode, event
+from tests.support.running_cluster import cuttable
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import (
     Disconnected,
@@ -30,53 +29,8 @@ from tonearm.client import (
 )
 
 
-class Cuttable:
-    """Listens on `port` of 127.0.0.1 and passes everything on to `target`."""
-
-    def __init__(self, target: int) -> None:
-        self._target = target
-        self._writers: set[asyncio.StreamWriter] = set()
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def cut(self) -> None:
-        """All connections that there are, without a word to either side."""
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers |= {writer, back}
-        with suppress(ConnectionError):
-            await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
-        self._writers -= {writer, back}
-
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def cuttable(target: int) -> AsyncIterator[Cuttable]:
-    relay = Cuttable(target)
-    server = await asyncio.start_server(relay.relay, "127.0.0.1", 0)
-    relay.port = server.sockets[0].getsockname()[1]
-    try:
-        yield relay
-    finally:
-        server.close()
-        relay.cut()
-
-
 async def test_what_happened_while_the_connection_was_cut_comes_afterwards(process: RunningNode, node: Node) -> None:
-    async with cuttable(process.port) as relay, Node(relay.url) as far:
+    async with cuttable(process, "http") as relay, Node(relay.url) as far:
         await node.create_player("a", "song.wav")
         player = await far.player("a").refresh()
         seen: list[object] = []
@@ -85,6 +39,7 @@ async def test_what_happened_while_the_connection_was_cut_comes_afterwards(proce
                 seen.append(event)
                 if isinstance(event, PlayerState):
                     relay.cut()
+                    relay.mend()
                     for number in range(20):
                         await node.player("a").set_metadata({"n": number})
                 elif isinstance(event, MetadataChange) and event.metadata == {"n": 19}:
@@ -97,7 +52,7 @@ async def test_what_happened_while_the_connection_was_cut_comes_afterwards(proce
 async def test_one_socket_tells_of_all_players_and_keeps_what_their_handles_show(
     process: RunningNode, node: Node
 ) -> None:
-    async with cuttable(process.port) as relay, Node(relay.url) as far:
+    async with cuttable(process, "http") as relay, Node(relay.url) as far:
         await node.create_player("a", "song.wav")
         seen: list[object] = []
         async with asyncio.timeout(60):
@@ -110,6 +65,7 @@ async def test_one_socket_tells_of_all_players_and_keeps_what_their_handles_show
                     case PlayerCreate(id="b"):
                         assert far.player("b").paused
                         relay.cut()
+                        relay.mend()
                         await node.create_player("c", volume=0.5)
                     case PlayerState(id="c"):
                         assert far.player("c").volume == 0.5
@@ -182,7 +138,7 @@ async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:
 
 
 async def test_sound_goes_on_after_a_cut(process: RunningNode, node: Node) -> None:
-    async with cuttable(process.port) as relay, Node(relay.url) as far:
+    async with cuttable(process, "http") as relay, Node(relay.url) as far:
         await node.create_player("a", "song.wav", loop="track")
         numbers = []
         async with far.player("a").audio("pcm") as audio, asyncio.timeout(60):
@@ -191,6 +147,7 @@ async def test_sound_goes_on_after_a_cut(process: RunningNode, node: Node) -> No
                 numbers.append(frame.number)
                 if len(numbers) == 10:
                     relay.cut()
+                    relay.mend()
                 if audio.reconnects and len(numbers) >= 20:
                     break
         assert numbers == sorted(set(numbers))

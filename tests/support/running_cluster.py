@@ -162,10 +162,10 @@ async def running_cluster(
 
 
 class Cuttable:
-    """A way to the engine that can be cut."""
+    """A way to the engine, or to another server, that can be cut."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, server: Engine | RunningNode, scheme: str = "nats") -> None:
+        self._to, self._scheme = server, scheme
         self._is_cut = False
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -179,7 +179,7 @@ class Cuttable:
 
     async def begin(self) -> None:
         self._server = await asyncio.start_server(self._pass, "127.0.0.1", 0)
-        self.url = f"nats://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self.url = f"{self._scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def end(self) -> None:
         self._server.close()
@@ -190,8 +190,8 @@ class Cuttable:
             writer.transport.abort()
             return
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._engine.port)
-        except OSError:  # the engine is not there
+            there, back = await asyncio.open_connection("127.0.0.1", self._to.port)
+        except OSError:  # it is not there
             writer.transport.abort()
             return
         ends = {writer, back}
@@ -209,8 +209,8 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 @asynccontextmanager
-async def cuttable(engine: Engine) -> AsyncIterator[Cuttable]:
-    way = Cuttable(engine)
+async def cuttable(server: Engine | RunningNode, scheme: str = "nats") -> AsyncIterator[Cuttable]:
+    way = Cuttable(server, scheme)
     await way.begin()
     try:
         yield way
