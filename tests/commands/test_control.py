@@ -63,8 +63,6 @@ loop radio tracks                       2 tonearm: `tonearm loop` does not take 
 volume radio 1 2                        2 tonearm: Too many arguments; see tonearm volume --help.
 move 1                                  2 tonearm: Too few arguments; see tonearm move --help.
 skip raido                              1 tonearm: There is no player 'raido'; did you mean 'radio'? `tonearm players`
-volume raido                            1 tonearm: There is no player 'raido'; did you mean 'radio'?
-add raido c.wav                         1 tonearm: There is no player 'raido'; did you mean 'radio'?
 add lost.wav                            1 tonearm: There is no file 'lost.wav' here, and this node cannot search
 create radio                            1 tonearm: A player 'radio' exists
 clear                                   radio: paused a, 0:07 of 1:40, volume 50 %                -
