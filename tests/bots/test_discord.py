@@ -46,7 +46,7 @@ async def test_discord_hears_every_packet_of_the_tone(process: RunningNode) -> N
         player = await join(voice.channel, node, "tone.wav", metadata={"guild": 1})
         assert (player.id, player.metadata) == ("2", {"guild": 1})
         async with asyncio.timeout(60):
-            packets = await voice.heard(200)
+            packets = await voice.heard(100)
         assert frequency_hz(packets) == pytest.approx(1000.0, abs=2)
         assert {later - earlier for earlier, later in zip(voice.timestamps, voice.timestamps[1:], strict=False)} == {
             960

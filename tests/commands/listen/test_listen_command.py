@@ -5,7 +5,7 @@ import re
 import signal
 import sys
 import wave
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -52,60 +52,44 @@ async def cut(socket: web.WebSocketResponse) -> None:
     socket._req.transport.abort()
 
 
-class Listener:
-    """The command in a process of its own."""
-
-    def __init__(self, process: RunningTonearm) -> None:
-        self.process = process
-
-    async def end(self) -> tuple[int, bytes, str]:
-        """Its exit code, stdout and stderr, once it ended by itself."""
-        out, errors = await asyncio.to_thread(self.process.communicate)
-        return await asyncio.to_thread(self.process.wait), out, errors.decode()
-
-    async def line(self) -> str:
-        """The next one of its stdout."""
-        return (await asyncio.to_thread(self.process.stdout.readline)).decode()
-
-
-class Commands:
-    """Starts listeners and ends those that are left over."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._started: list[RunningTonearm] = []
-
-    async def listen(self, node: ListenedNode, *arguments: str, player: str = "p", **variables: str) -> Listener:
-        process = await asyncio.to_thread(
-            partial(
-                RunningTonearm, "listen", player, "--url", node.url, *arguments,
-                folder=self._folder, variables=variables,
-            )
-        )  # fmt: skip
-        self._started.append(process)
-        return Listener(process)
-
-    async def end_all(self) -> None:
-        for process in self._started:
-            await asyncio.to_thread(process.end)
+Listen = Callable[..., Awaitable[RunningTonearm]]
 
 
 @pytest.fixture
-async def commands(tmp_path: Path) -> AsyncIterator[Commands]:
-    running = Commands(tmp_path)
-    yield running
-    await running.end_all()
+async def listen(tmp_path: Path) -> AsyncIterator[Listen]:
+    """Starts the command in a process of its own; those that are left over are ended."""
+    started: list[RunningTonearm] = []
+
+    async def begin(node: ListenedNode, *arguments: str, player: str = "p") -> RunningTonearm:
+        words = ("listen", player, "--url", node.url, *arguments)
+        started.append(await asyncio.to_thread(partial(RunningTonearm, *words, folder=tmp_path)))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        await asyncio.to_thread(process.end)
 
 
-async def test_it_ends_with_the_player(commands: Commands) -> None:
+async def end(process: RunningTonearm) -> tuple[int, bytes, str]:
+    """Its exit code, stdout and stderr, once it ended by itself."""
+    out, errors = await asyncio.to_thread(process.communicate)
+    return await asyncio.to_thread(process.wait), out, errors.decode()
+
+
+async def line(process: RunningTonearm) -> str:
+    """The next one of its stdout."""
+    return (await asyncio.to_thread(process.stdout.readline)).decode()
+
+
+async def test_it_ends_with_the_player(listen: Listen) -> None:
     async with ListenedNode(audio=frames_then(WSCloseCode.OK)).running() as node:
-        returned, out, errors = await (await commands.listen(node)).end()
+        returned, out, errors = await end(await listen(node))
     assert (returned, errors) == (0, "")
     assert re.match(r"The player was deleted\. 0\.1 s heard, \d of 3 frames late", out.decode().splitlines()[-1])
 
 
 @pytest.mark.parametrize("code", [WSCloseCode.GOING_AWAY, WSCloseCode.TRY_AGAIN_LATER, None])
-async def test_a_connection_that_is_lost_is_taken_up_again(commands: Commands, code: int | None) -> None:
+async def test_a_connection_that_is_lost_is_taken_up_again(listen: Listen, code: int | None) -> None:
     """At a restart of the node, for a listener that was too slow, and where a network fails."""
     asked = []
 
@@ -124,12 +108,12 @@ async def test_a_connection_that_is_lost_is_taken_up_again(commands: Commands, c
 
     audio = partial(lost_once, then=frames_then(WSCloseCode.OK, 40))
     async with ListenedNode(audio=audio, events=events).running() as node:
-        returned, out, errors = await (await commands.listen(node, "--raw")).end()
+        returned, out, errors = await end(await listen(node, "--raw"))
     assert (returned, out) == (0, FRAME * 40)
     assert "The player was deleted." in errors
 
 
-async def test_a_node_that_stays_away_is_told_and_the_file_finished(commands: Commands, tmp_path: Path) -> None:
+async def test_a_node_that_stays_away_is_told_and_the_file_finished(listen: Listen, tmp_path: Path) -> None:
     async def events(socket: web.WebSocketResponse) -> None:
         await socket.send_str(event("PlayerState"))
         await heard.wait()
@@ -141,18 +125,18 @@ async def test_a_node_that_stays_away_is_told_and_the_file_finished(commands: Co
 
     heard = asyncio.Event()
     async with ListenedNode(audio=audio, events=events).running() as node:
-        listener = await commands.listen(node, "--wait", "0", "--save", "heard.wav")
-        while not re.search(r"\d dBTP", await listener.line()):
+        listener = await listen(node, "--wait", "0", "--save", "heard.wav")
+        while not re.search(r"\d dBTP", await line(listener)):
             pass
         heard.set()
-        returned, out, errors = await listener.end()
+        returned, out, errors = await end(listener)
     assert (returned, errors) == (4, "tonearm: The node did not come back within 0 s.\n")
     assert "The node is shutting down." in out.decode()
     with wave.open(str(tmp_path / "heard.wav"), "rb") as file:
         assert file.getnframes() == 960
 
 
-async def test_the_status_shows_title_position_loudness_limiter_seeks_and_the_queue(commands: Commands) -> None:
+async def test_the_status_shows_title_position_loudness_limiter_seeks_and_the_queue(listen: Listen) -> None:
     """Of 997 Hz at -23 dBFS in both channels: -23 LUFS (EBU Tech 3341, case 1)."""
     sound = s16(tone(997, 20.0, level=10 ** (-23 / 20))).astype("<i2").tobytes()
 
@@ -170,12 +154,12 @@ async def test_the_status_shows_title_position_loudness_limiter_seeks_and_the_qu
         await say_nothing(socket)
 
     async with ListenedNode(audio=a_tone, events=changes).running() as node:
-        listener = await commands.listen(node)
+        listener = await listen(node)
         lines = ""
         while lines.count(" LUFS") < 2:
-            lines += await listener.line()
-        listener.process.send_signal(signal.SIGINT)
-        _, rest, _ = await listener.end()
+            lines += await line(listener)
+        listener.send_signal(signal.SIGINT)
+        _, rest, _ = await end(listener)
     assert lines.startswith("listening to p on ")
     assert "sought to 12.5 s\n3 in the queue\n" in lines
     assert lines.splitlines()[-1].startswith("playing 0:1")
@@ -187,14 +171,14 @@ async def test_the_status_shows_title_position_loudness_limiter_seeks_and_the_qu
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_ends_it_cleanly_and_finishes_the_file(
-    commands: Commands, tmp_path: Path, number: signal.Signals
+    listen: Listen, tmp_path: Path, number: signal.Signals
 ) -> None:
     async with ListenedNode(audio=frames_without_end).running() as node:
-        listener = await commands.listen(node, "--save", "heard.wav")
+        listener = await listen(node, "--save", "heard.wav")
         for _ in range(2):
-            await listener.line()
-        listener.process.send_signal(number)
-        returned, out, errors = await listener.end()
+            await line(listener)
+        listener.send_signal(number)
+        returned, out, errors = await end(listener)
     assert (returned, errors) == (0, "")
     assert "Stopped." in out.decode()
     with wave.open(str(tmp_path / "heard.wav"), "rb") as heard:
@@ -203,26 +187,26 @@ async def test_a_signal_ends_it_cleanly_and_finishes_the_file(
         assert heard.readframes(960) == FRAME
 
 
-async def test_raw_ends_with_the_program_that_reads(commands: Commands) -> None:
+async def test_raw_ends_with_the_program_that_reads(listen: Listen) -> None:
     async with ListenedNode(audio=frames_without_end).running() as node:
-        listener = await commands.listen(node, "--raw")
-        await asyncio.to_thread(listener.process.stdout.read, FRAME_BYTES)
-        listener.process.stdout.close()
-        errors = (await asyncio.to_thread(listener.process.stderr.read)).decode()
-        assert await asyncio.to_thread(listener.process.wait) == 1
+        listener = await listen(node, "--raw")
+        await asyncio.to_thread(listener.stdout.read, FRAME_BYTES)
+        listener.stdout.close()
+        errors = (await asyncio.to_thread(listener.stderr.read)).decode()
+        assert await asyncio.to_thread(listener.wait) == 1
     assert "tonearm: The program that reads the audio has ended" in errors
 
 
-async def test_the_player_s_id_is_quoted_in_the_path(commands: Commands) -> None:
+async def test_the_player_s_id_is_quoted_in_the_path(listen: Listen) -> None:
     async with ListenedNode(audio=frames_then(1000)).running() as node:
-        assert (await (await commands.listen(node, player="a/b?c")).end())[0] == 0
+        assert (await end(await listen(node, player="a/b?c")))[0] == 0
     asked = [path.partition("?")[0] for path in node.asked]
     assert asked == ["/info", "/v0/players/a%2Fb%3Fc/events", "/v0/players/a%2Fb%3Fc/ws"]
 
 
-async def test_a_file_that_cannot_be_written_is_told(commands: Commands) -> None:
+async def test_a_file_that_cannot_be_written_is_told(listen: Listen) -> None:
     async with ListenedNode().running() as node:
-        returned, _, errors = await (await commands.listen(node, "--save", "no/such/folder.wav")).end()
+        returned, _, errors = await end(await listen(node, "--save", "no/such/folder.wav"))
     assert returned == 1
     assert errors == "tonearm: no/such/folder.wav cannot be written: No such file or directory.\n"
 
