@@ -12,7 +12,8 @@ from tonearm.player.timers import IDLE_S, START_TIMEOUT_S
 
 
 def claim(bench: SleepBench) -> Claim:
-    return bench.pool.sessions[0]._owner.claim
+    (owner,) = bench.pool.owners.values()
+    return owner.claim
 
 
 async def test_who_plays_again_after_a_pause_comes_behind_those_who_play() -> None:
@@ -97,7 +98,8 @@ async def test_neither_a_track_nor_an_overlay_fails_while_its_player_waits_for_r
     assert [event["op"] for event in bench.said if event["op"] not in ("PlayerUpdate", "ListenersChange")] == [
         "TrackStuck"
     ]
-    bench.pool.make_room()
+    bench.pool.is_full = False
+    bench.pool.lose()
     await bench.run(START_TIMEOUT_S - 1)
     assert bench.position_ms > 20_000
     assert len(bench.player.status().overlays) == 1  # its decoder gives no overlay's audio
@@ -110,7 +112,7 @@ async def test_a_player_with_nothing_to_play_asks_for_nothing() -> None:
     listener = bench.listen()
     await bench.run(5 + IDLE_S + 1)
     assert bench.player.status().state == "idle"
-    assert not bench.pool.sessions
+    assert bench.is_asleep
     heard = len(listener.messages)
     bench.player.do(Requests.enqueue, bench.new_track("b"))
     assert claim(bench).urgency is Urgency.STARTS
@@ -119,7 +121,7 @@ async def test_a_player_with_nothing_to_play_asks_for_nothing() -> None:
     assert [event["op"] for event in bench.said].count("TrackStart") == 2
     bench.player.do(Requests.stop)
     await bench.run(IDLE_S + 1)
-    assert not bench.pool.sessions
+    assert bench.is_asleep
     bench.player.do(Requests.play)
     await bench.run(1)
     assert bench.position_ms == pytest.approx(1000, abs=60)

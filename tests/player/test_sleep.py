@@ -357,11 +357,11 @@ async def test_a_player_of_another_speed_sleeps_and_goes_on_at_its_speed(timesca
     bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
     await bench.run(5)
     assert bench.is_asleep
-    rendered, timers, position_ms = len(bench.pool.contents), bench.timers_set, bench.position_ms
+    rendered, timers, position_ms = len(bench.pool.contents), bench.time.timers_set, bench.position_ms
     await bench.run(30)
     assert bench.position_ms - position_ms == 30_000 * pace
     assert len(bench.pool.contents) == rendered
-    assert bench.timers_set - timers == 6  # for a PlayerUpdate each
+    assert bench.time.timers_set - timers == 6  # for a PlayerUpdate each
     updates = [event["position"] for event in bench.said if event["op"] == "PlayerUpdate"][-6:]
     assert [later - before for before, later in itertools.pairwise(updates)] == [5_000 * pace] * 5
     position_ms = bench.position_ms

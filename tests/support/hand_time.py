@@ -2,7 +2,6 @@
 
 import asyncio
 import heapq
-import itertools
 from collections.abc import Callable
 
 
@@ -21,7 +20,7 @@ class HandTime:
     def __init__(self, now_s: float = 1000.0) -> None:
         self._now_s = now_s
         self._timers: list[tuple[float, int, Timer]] = []
-        self._numbers = itertools.count()
+        self.timers_set = 0
 
     def now_s(self) -> float:
         return self._now_s
@@ -29,7 +28,8 @@ class HandTime:
     def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
         assert delay_s >= 0
         timer = Timer(call)
-        heapq.heappush(self._timers, (self._now_s + delay_s, next(self._numbers), timer))
+        self.timers_set += 1
+        heapq.heappush(self._timers, (self._now_s + delay_s, self.timers_set, timer))
         return timer
 
     @property

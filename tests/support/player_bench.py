@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tests.support.hand_time import HandTime
 from tests.support.settling import Settling
@@ -20,6 +20,7 @@ from tonearm.decoder.messages import (
     Audio,
     Decoded,
     Failed,
+    FromDecoder,
     FromNode,
     Mark,
     MarkKind,
@@ -69,6 +70,15 @@ class HandSession(PoolSession):
     def close(self) -> None:
         self._pool.owners.pop(self.id, None)
 
+    def say(self, message: FromDecoder) -> None:
+        """To the player, as long as that has the session."""
+        if (owner := self._pool.owners.get(self.id)) is not None:
+            owner.receive(message)
+
+    def work(self) -> bool:
+        """Does what the node has said. True when there was something to do, which a test does itself here."""
+        return False
+
 
 class HandPool(DecoderPool):
     """Without any process. While `is_empty` it has no room, as after a death; while `is_full`, as under overload."""
@@ -87,10 +97,13 @@ class HandPool(DecoderPool):
         if self.is_empty or self.is_full:
             self.waiting.append(owner)
             return None
-        session = HandSession(len(self.sessions) + 1, self)
+        session = self.new_session(len(self.sessions) + 1)
         self.sessions.append(session)
         self.owners[session.id] = owner
         return session
+
+    def new_session(self, session_id: int) -> HandSession:
+        return HandSession(session_id, self)
 
     def forget(self, owner: SessionOwner) -> None:
         self.waiting = [waiting for waiting in self.waiting if waiting is not owner]
@@ -121,11 +134,16 @@ class HandOpener:
             await asyncio.Event().wait()
         if "silent" in uri.given:
             await asyncio.Event().wait()
-        reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
-        return OpenedSource(uri=uri, reader=reader, name="null", size_bytes=1000, is_seekable=True)
+        return opened_source(uri)
 
     def is_suspect(self, uri: SourceUri) -> bool:
         return False
+
+
+def opened_source(uri: SourceUri, name: str = "null") -> OpenedSource:
+    """There is nothing in it: what a decoder would make of it, the test says."""
+    reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
+    return OpenedSource(uri=uri, reader=reader, name=name, size_bytes=1000, is_seekable=True)
 
 
 class HandSuspects:
@@ -136,44 +154,54 @@ class HandSuspects:
         self.uris.append(uri.given)
 
 
-def services_of(
-    pool: DecoderPool, opener: Any, clock: Clock, time: HandTime, wait_ms: int = 0, **more: Any
-) -> PlayerServices:
-    """What a player is given. `opener` opens what it plays, `wait_ms` is how long it waits for its first listener; the
-    others are for `PlayerServices`."""
-    given: dict[str, Any] = {
-        "wall_ms": lambda: round(time.now_s() * 1000),
-        "json_bytes": json_bytes,
-        "call_later": time.call_later,
-        "carriers": LiveCarriers(lambda uri: None),
-        "event_feed": EventFeed(time.call_later, lambda: 0),
-    }
-    settings = PlayerSettings(wait_ms, max_waiting_tracks=100_000, max_listeners=10)
-    return PlayerServices(settings, pool=pool, opener=opener, clock=clock, **given | more)
-
-
 class PlayerBench:
-    """A player `p` with one listener, one event client, and the tracks named, a word each."""
+    """A player `p` with one listener, one event client, and the tracks named, a word each. It `wait_ms` for its first
+    listener."""
 
-    def __init__(self, first: str | Track, *names: str, wait_ms: int = 1000) -> None:
+    after_tick_s = 0.0  # of the clock: when the player is made
+
+    def __init__(
+        self,
+        first: str | Track,
+        *names: str,
+        wait_ms: int = 1000,
+        time: HandTime | None = None,
+        pool: HandPool | None = None,
+        opener: HandOpener | None = None,
+    ) -> None:
         self._settling = Settling()
-        self.time = HandTime()
-        self.pool = HandPool()
+        self.time = time or HandTime()
+        self.pool = pool or HandPool()
         self.suspects = HandSuspects()
-        self.opener = HandOpener()
+        self.opener = opener or HandOpener()
         self.clock = Clock(self.time.now_s, self.time.call_later)
-        services = services_of(self.pool, self.opener, self.clock, self.time, wait_ms, suspect=self.suspects.add)
-        self.services = services
-        self.totals = services.totals
-        self.player = Player("p", make_track(first) if isinstance(first, str) else first, {}, services)
+        self.time.forward(self.after_tick_s)
+        self.services = PlayerServices(
+            PlayerSettings(wait_ms, max_waiting_tracks=100_000, max_listeners=10),
+            pool=self.pool,
+            opener=self.opener,
+            clock=self.clock,
+            suspect=self.suspects.add,
+            wall_ms=lambda: round(self.time.now_s() * 1000),
+            json_bytes=json_bytes,
+            call_later=self.time.call_later,
+            carriers=LiveCarriers(lambda uri: None),
+            event_feed=EventFeed(self.time.call_later, lambda: 0),
+        )
+        self.totals = self.services.totals
+        self.player = Player("p", self.new_track(first) if isinstance(first, str) else first, {}, self.services)
         self.listener = MemoryListener()
         self.events = MemoryEventClient()
         self.player.subscribe(self.events, None, False)
         for name in names:
-            self.player.do(Requests.enqueue, make_track(name))
+            self.player.do(Requests.enqueue, self.new_track(name))
 
-    def listen(self) -> None:
+    def new_track(self, name: str) -> Track:
+        return make_track(name)
+
+    def listen(self) -> MemoryListener:
         self.player.attach(self.listener)
+        return self.listener
 
     def tick(self, frames: int = 1) -> None:
         self.time.forward(frames * 0.02)
@@ -214,25 +242,25 @@ class PlayerBench:
     # What the decoder says
 
     def opened(self, source: int, length_ms: int = 60_000) -> None:
-        self._say(Opened(self.session.id, source, SourceFacts(length_ms=length_ms, is_seekable=True)))
+        self.session.say(Opened(self.session.id, source, SourceFacts(length_ms=length_ms, is_seekable=True)))
 
     def opened_live(self, source: int, station: str = "Test FM") -> None:
         facts = SourceFacts(is_stream=True).of_station(station)
-        self._say(Opened(self.session.id, source, facts))
+        self.session.say(Opened(self.session.id, source, facts))
 
     def titled(self, source: int, frame: int, title: str) -> None:
         """The source has this title from the beginning of a frame on, as long as it began in frame 0."""
-        self._say(Titled(self.session.id, source, frame * FRAME_SAMPLES, title))
+        self.session.say(Titled(self.session.id, source, frame * FRAME_SAMPLES, title))
 
     def decoded(self, source: int) -> None:
-        self._say(Decoded(self.session.id, source))
+        self.session.say(Decoded(self.session.id, source))
 
     def failed(self, source: int, failure: PlayFailure, *, gave_audio: bool = False) -> None:
-        self._say(Failed(self.session.id, source, failure, gave_audio))
+        self.session.say(Failed(self.session.id, source, failure, gave_audio))
 
     def session_failed(self, source: int) -> None:
         """As the decoder does it, it is gone."""
-        self._say(SessionFailed(self.session.id, source, own_error(LookupError("x"))))
+        self.session.say(SessionFailed(self.session.id, source, own_error(LookupError("x"))))
 
     def audio(
         self,
@@ -247,7 +275,7 @@ class PlayerBench:
         rate: float = 1.0,
     ) -> None:
         """Frames of the newest plan. Without `position`, the source began in frame 0."""
-        self._say(
+        self.session.say(
             Audio(
                 self.session.id,
                 self.epoch if epoch is None else epoch,
@@ -271,11 +299,6 @@ class PlayerBench:
         """The first track begins for a listener."""
         self.listen()
         self.begin(frames=frames)
-
-    def _say(self, message: Opened | Decoded | Failed | SessionFailed | Titled | Audio) -> None:
-        owner = self.pool.owners.get(self.session.id)
-        if owner is not None:
-            owner.receive(message)
 
 
 def playing(*names: str, frames: int = 10, sent: int = 0) -> PlayerBench:

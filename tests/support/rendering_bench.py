@@ -11,7 +11,6 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
-    Audio,
     Burst,
     Decoded,
     DropSource,
@@ -92,7 +91,7 @@ class RenderingBench(PlayerBench):
             if running is not None and session.id in self.pool.owners:
                 for number, source in tuple(running.sources.items()):
                     if source.decode(samples):
-                        self._tell(session, Decoded(session.id, number))
+                        session.say(Decoded(session.id, number))
                 self._render(session, running)
 
     def _serve(self, session: HandSession) -> bool:
@@ -132,26 +131,22 @@ class RenderingBench(PlayerBench):
 
     def _tell_encoded(self) -> None:
         while self._encoded and not self.holds_encoded:
-            self._tell(*self._encoded.popleft())
+            session, encoded = self._encoded.popleft()
+            session.say(encoded)
 
     def _open(self, session: HandSession, running: _Running, number: int, start_sample: int) -> None:
         pcm = self._pcm_of(number)
         source = running.sources[number] = HeldSource(pcm, start_sample)
         facts = SourceFacts(length_ms=ms_of_samples(len(pcm) // 4), is_seekable=True)
-        self._tell(session, Opened(session.id, number, facts))
+        session.say(Opened(session.id, number, facts))
         if number >= FIRST_OVERLAY_SOURCE:
             source.decode(len(pcm))
-            self._tell(session, FirstAudio(session.id, number))
-            self._tell(session, Decoded(session.id, number))
+            session.say(FirstAudio(session.id, number))
+            session.say(Decoded(session.id, number))
 
     def _render(self, session: HandSession, running: _Running) -> bool:
         """True when there was something to render."""
         audios = render_all(running.session)
         for audio in audios:
-            self._tell(session, audio)
+            session.say(audio)
         return bool(audios)
-
-    def _tell(self, session: HandSession, message: Audio | Decoded | Encoded | FirstAudio | Opened) -> None:
-        owner = self.pool.owners.get(session.id)
-        if owner is not None:
-            owner.receive(message)

@@ -1,20 +1,17 @@
 """A player with hand-turned time and simulated decoders that take their time: for hours of silence in a second."""
 
-import asyncio
 import itertools
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from msgspec import structs
 
-from tests.support.hand_time import HandTime, Timer
-from tests.support.player_bench import services_of
-from tests.support.settling import Settling
+from tests.support.hand_time import HandTime
+from tests.support.player_bench import HandOpener, HandPool, HandSession, PlayerBench, opened_source
 from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
-from tests.support.sinks import MemoryEventClient, MemoryListener
+from tests.support.sinks import MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
@@ -25,13 +22,9 @@ from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
-    Audio,
     Burst,
-    Decoded,
     DropSource,
-    Failed,
     Flush,
-    FromNode,
     Grant,
     Heard,
     Opened,
@@ -40,83 +33,54 @@ from tonearm.decoder.messages import (
     Plan,
     SeekSource,
 )
-from tonearm.decoder.pool.pool import DecoderPool, PoolSession
-from tonearm.decoder.pool.process import SessionOwner
-from tonearm.player.clock import Clock
-from tonearm.player.player import Player
-from tonearm.sources.detached_threads import DetachedThreads
-from tonearm.sources.local_file import FileReader
 
 STEP_S = 0.02
 OPENING_S = 0.03
-BETWEEN_TICKS_S = 0.0025  # all that is asked and done falls between two ticks, whichever of the clock's phases they are
 AHEAD_SAMPLES = 2 * SAMPLE_RATE_HZ
 
 
-class Shelf:
+class Shelf(HandOpener):
     """What URIs lead to, by name. A track without samples is missing. `claims`: lengths that its headers give, where
     they are wrong."""
 
     def __init__(self, tracks: Mapping[str, TrueTrack], *, has_exact_lengths: bool) -> None:
+        super().__init__()
         self.tracks = dict(tracks)
         self.claims: dict[str, int] = {}
         self.has_exact_lengths = has_exact_lengths
         self.opened: list[str] = []
-        self.is_stuck = False  # nothing that is asked of the disk now is ever answered
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
-        if self.is_stuck:
-            await asyncio.Event().wait()
         name = _name_of(uri)
         if name not in self.tracks or not self.tracks[name].samples:
             raise PlayError(FILE_MISSING)
         self.opened.append(name)
-        reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
-        return OpenedSource(uri=uri, reader=reader, name=name, size_bytes=1000, is_seekable=True)
+        return opened_source(uri, name)
 
     def facts(self, name: str) -> SourceFacts:
         length_ms = ms_of_samples(self.claims.get(name, self.tracks[name].samples))
         return SourceFacts(length_ms, is_seekable=True, is_length_exact=self.has_exact_lengths, probe_name="wav")
-
-    def add(self, uri: SourceUri) -> None:
-        raise AssertionError("no process died")
-
-    def is_suspect(self, uri: SourceUri) -> bool:
-        return False
 
 
 def _name_of(uri: SourceUri) -> str:
     return uri.given.rpartition("/")[2].removesuffix(".mp3")
 
 
-class SimulatedSession(PoolSession):
-    process_id = 1
-
-    def __init__(self, session_id: int, pool: "SimulatedPool", owner: SessionOwner) -> None:
-        self.id = session_id
-        self._pool = pool
-        self._owner = owner
+class SimulatedSession(HandSession):
+    def __init__(self, session_id: int, pool: "SimulatedPool") -> None:
+        super().__init__(session_id, pool)
+        self._node = pool
         self._tracks: dict[int, TrueTrack] = {}
         self._decoder = SimulatedDecoder(self._tracks, pool.contents)
         self._opened: dict[int, OpenSource] = {}
-        self._orders: list[FromNode] = []
         self._opening: list[tuple[float, OpenSource]] = []
 
-    def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        if descriptor is not None:
-            os.close(descriptor)
-        self._orders.append(message)
-
-    def close(self) -> None:
-        self._pool.sessions.remove(self)
-
-    def work(self) -> None:
-        """Does what was ordered, and reports."""
-        orders, self._orders = self._orders, []
+    def work(self) -> bool:
+        orders, self.orders = self.orders, []
         for order in orders:
             if isinstance(order, OpenSource):
-                self._pool.names[order.source] = order.name
-                self._opening.append((self._pool.time.now_s() + self._pool.opening_s, order))
+                self._node.names[order.source] = order.name
+                self._opening.append((self._node.time.now_s() + self._node.opening_s, order))
             elif isinstance(order, DropSource):
                 self._opening = [opening for opening in self._opening if opening[1].source != order.source]
                 self._decoder.drop(order.source)
@@ -126,73 +90,49 @@ class SimulatedSession(PoolSession):
                 assert isinstance(order, OpenSession | Plan | Grant | Flush | Burst)
                 self._decoder.receive(order)
         for due_s, order in tuple(self._opening):
-            if due_s <= self._pool.time.now_s():
+            if due_s <= self._node.time.now_s():
                 self._opening.remove((due_s, order))
                 self._opened[order.source] = order
-                track = self._pool.shelf.tracks[order.name]
+                track = self._node.shelf.tracks[order.name]
                 if order.end_sample is not None and order.end_sample < track.samples:
                     track = TrueTrack(order.end_sample)
                 self._tracks[order.source] = track
                 self._decoder.open(order.source, order.start_sample)
-                self._report(Opened(self.id, order.source, self._pool.shelf.facts(order.name)))
+                self.say(Opened(self.id, order.source, self._node.shelf.facts(order.name)))
         for report in self._decoder.decode_ahead(AHEAD_SAMPLES):
-            self._report(report)
+            self.say(report)
         for audio in self._decoder.render():
-            self._report(audio)
+            self.say(audio)
+        return True
 
     def _seek(self, order: SeekSource) -> None:
         """The source goes on under another number. That takes as long as to open it, so that it makes no difference
         whether a player has it open."""
-        due_s = self._pool.time.now_s() + self._pool.opening_s
+        due_s = self._node.time.now_s() + self._node.opening_s
         before = self._opened.get(order.source)
         for opening in tuple(self._opening):
             if opening[1].source == order.source:
                 self._opening.remove(opening)
                 due_s, before = opening
         assert before is not None
-        self._pool.names[order.new_source] = before.name
+        self._node.names[order.new_source] = before.name
         self._opening.append((due_s, structs.replace(before, source=order.new_source, start_sample=order.start_sample)))
         self._decoder.drop(order.source)
 
-    def _report(self, message: Opened | Decoded | Failed | Audio) -> None:
-        if self in self._pool.sessions:
-            self._owner.receive(message)
 
-
-class SimulatedPool(DecoderPool):
-    """`opening_s`: how long a decoder takes to open a source. `contents`: all that was ever rendered. Without
-    `has_room` sessions wait, until `make_room`."""
+class SimulatedPool(HandPool):
+    """`opening_s`: how long a decoder takes to open a source. `contents`: all that was ever rendered."""
 
     def __init__(self, time: HandTime, shelf: Shelf) -> None:
-        super().__init__(1, 1024)
+        super().__init__()
         self.time = time
         self.shelf = shelf
         self.opening_s = OPENING_S
-        self.sessions: list[SimulatedSession] = []
         self.contents: list[Content] = []
         self.names: dict[int, str] = {}  # of the tracks, by source
-        self._ids = itertools.count(1)
-        self.has_room = True
-        self._without_room: list[SessionOwner] = []
 
-    def open(self, owner: SessionOwner) -> PoolSession | None:
-        if not self.has_room:
-            self._without_room.append(owner)
-            return None
-        session = SimulatedSession(next(self._ids), self, owner)
-        self.sessions.append(session)
-        return session
-
-    def forget(self, owner: SessionOwner) -> None:
-        pass
-
-    def waited_s(self, owner: SessionOwner) -> float | None:
-        return 0.0 if owner in self._without_room else None
-
-    def make_room(self) -> None:
-        self.has_room = True
-        while self._without_room:
-            self._without_room.pop().process_lost(())
+    def new_session(self, session_id: int) -> HandSession:
+        return SimulatedSession(session_id, self)
 
 
 # What a step of a model asks of a player by its name alone.
@@ -203,10 +143,15 @@ PLAIN_REQUESTS: Final[Mapping[str, Callable[[Requests], Outcome]]] = {
 }
 
 
-class SleepBench:
+class SleepBench(PlayerBench):
     """A player without listeners whose first listener was waited for in vain. With `sleeps` False the lengths of its
     tracks are estimates, so that it stays awake for the last minute of each. With `has_files` they are local files,
     else behind http."""
+
+    pool: SimulatedPool
+    after_tick_s = (
+        0.0025  # all that is asked and done falls between two ticks, whichever of the clock's phases they are
+    )
 
     def __init__(
         self,
@@ -217,28 +162,12 @@ class SleepBench:
         has_room: bool = True,
     ) -> None:
         self.has_files = has_files
-        self._settling = Settling()
-        self.time = HandTime()
-        self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
-        self.pool = SimulatedPool(self.time, self.shelf)
-        self.pool.has_room = has_room
-        self.timers_set = 0
         self._track_numbers = itertools.count(1)
-        self.clock = Clock(self.time.now_s, self._call_later)
-        self.time.forward(BETWEEN_TICKS_S)
-        services = services_of(
-            self.pool,
-            self.shelf,
-            self.clock,
-            self.time,
-            suspect=self.shelf.add,
-            call_later=self._call_later,
-        )
-        self.player = Player("p", self.new_track(names[0]), {}, services)
-        self.events = MemoryEventClient()
-        self.player.subscribe(self.events, None, False)
-        for name in names[1:]:
-            self.player.do(Requests.enqueue, self.new_track(name))
+        time = HandTime()
+        self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
+        pool = SimulatedPool(time, self.shelf)
+        pool.is_full = not has_room
+        super().__init__(*names, wait_ms=0, time=time, pool=pool, opener=self.shelf)
 
     def new_track(self, name: str) -> Track:
         """A track of its own, also where another one has the same source, or a part of it, as in `a#t=10,20`. They are
@@ -254,7 +183,7 @@ class SleepBench:
 
     @property
     def is_asleep(self) -> bool:
-        return not self.pool.sessions
+        return not self.pool.owners
 
     @property
     def said(self) -> list[Any]:
@@ -268,21 +197,16 @@ class SleepBench:
     def position_ms(self) -> int:
         return self.player.status().position_ms
 
-    def listen(self) -> MemoryListener:
-        """Somebody who listens from now on."""
-        listener = MemoryListener()
-        self.player.attach(listener)
-        return listener
-
     async def run(self, seconds: float) -> None:
         for _ in range(round(seconds / STEP_S)):
             self.time.forward(STEP_S)
             await self.work()
 
     async def work(self) -> None:
-        await self._settling.settle()
-        for session in tuple(self.pool.sessions):
-            session.work()
+        await self.settle()
+        for session in self.pool.sessions:
+            if session.id in self.pool.owners:
+                session.work()
 
     def heard(self, listener: MemoryListener) -> list[Content]:
         """What the listener's frames hold."""
@@ -293,10 +217,6 @@ class SleepBench:
         pieces = [piece for content in self.heard(listener) for piece in content.pieces]
         pairs = itertools.pairwise(pieces)
         return [(one.sample + one.samples, next.sample) for one, next in pairs if one.source != next.source]
-
-    def _call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
-        self.timers_set += 1
-        return self.time.call_later(delay_s, call)
 
     async def close(self) -> None:
         await self.player.delete()
