@@ -3,7 +3,8 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 
 import pytest
 
@@ -56,12 +57,12 @@ def clock(time: HandTime) -> Clock:
     return Clock(time.now_s, time.call_later)
 
 
-def test_ticks_once_every_20_ms(clock: Clock, time: HandTime) -> None:
+def test_ticks_once_every_20_ms_however_often_it_joined(clock: Clock, time: HandTime) -> None:
     (member,) = joined(clock, time)
+    clock.join(member)
     time.forward(1.0)
     assert len(member.ticks_s) == 50
-    steps = [later - earlier for earlier, later in zip(member.ticks_s, member.ticks_s[1:], strict=False)]
-    assert steps == pytest.approx([FRAME_S] * 49)
+    assert [later - before for before, later in pairwise(member.ticks_s)] == pytest.approx([FRAME_S] * 49)
 
 
 def test_the_first_tick_comes_within_a_frame(clock: Clock, time: HandTime) -> None:
@@ -72,19 +73,14 @@ def test_the_first_tick_comes_within_a_frame(clock: Clock, time: HandTime) -> No
         time.forward(0.0007)
 
 
-def test_late_wakes_do_not_add_up(clock: Clock, time: HandTime) -> None:
+@pytest.mark.parametrize("late_s", [0.004, -0.0009])
+def test_wakes_that_are_late_or_a_little_early_do_not_add_up(clock: Clock, time: HandTime, late_s: float) -> None:
     (member,) = joined(clock, time)
-    time.forward(600, late_s=0.004)
-    assert len(member.ticks_s) in range(600 * 50 - 1, 600 * 50 + 1)
+    time.forward(100, late_s=late_s)
+    assert len(member.ticks_s) in (4999, 5000, 5001)
     first_s, last_s = member.ticks_s[0], member.ticks_s[-1]
     assert last_s - first_s == pytest.approx((len(member.ticks_s) - 1) * FRAME_S, abs=0.001)
     assert clock.frames_left_out == 0
-
-
-def test_a_timer_that_goes_off_a_little_early_ticks(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time)
-    time.forward(100, late_s=-0.0009)
-    assert len(member.ticks_s) in (4999, 5000, 5001)
 
 
 @pytest.mark.parametrize("late_frames", range(1, CATCH_UP_FRAMES))
@@ -179,13 +175,6 @@ def test_many_members_fill_all_phases_and_then_all_of_them_further(clock: Clock,
     assert set(phases_of(members).values()) == {PHASE_MEMBERS + PHASE_MEMBERS // PHASES}
 
 
-def test_joining_twice_is_joining_once(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time)
-    clock.join(member)
-    time.forward(1.0)
-    assert len(member.ticks_s) == 50
-
-
 def test_a_member_that_leaves_and_rejoins_while_a_timer_waits_is_not_ticked_twice(clock: Clock, time: HandTime) -> None:
     member = Member(time)
     for _ in range(200):
@@ -196,34 +185,31 @@ def test_a_member_that_leaves_and_rejoins_while_a_timer_waits_is_not_ticked_twic
         time.forward(0.0017)
         clock.leave(member)
     assert len(member.ticks_s) <= 200 * 0.005 / FRAME_S + 1
-    steps = [later - earlier for earlier, later in zip(member.ticks_s, member.ticks_s[1:], strict=False)]
-    assert min(steps) >= FRAME_S - 0.0011
+    assert min(later - before for before, later in pairwise(member.ticks_s)) >= FRAME_S - 0.0011
 
 
-def rejoining_member(clock: Clock, time: HandTime) -> Member:
-    """One that leaves and joins within each of its ticks."""
-    member = Member(time)
+@pytest.mark.parametrize("late_s", [0.0, -0.0009])
+def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace_and_costs_no_further_wake(
+    clock: Clock, time: HandTime, late_s: float
+) -> None:
+    (member,) = joined(clock, time)
 
     def leave_and_join() -> None:
         clock.leave(member)
         clock.join(member)
 
     member.then = leave_and_join
-    clock.join(member)
-    return member
+    time.forward(2.0, late_s=late_s)
+    assert len(member.ticks_s) in range(99, 102)
+    assert time.waiting_timers == 1
 
 
-def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace(clock: Clock, time: HandTime) -> None:
-    member = rejoining_member(clock, time)
-    time.forward(1.0, late_s=-0.0009)
-    assert len(member.ticks_s) in range(40, 52)
-
-
-def test_after_a_rest_a_member_is_ticked_soon_again(clock: Clock, time: HandTime) -> None:
+def test_a_member_that_rests_costs_no_timer_and_is_ticked_soon_again(clock: Clock, time: HandTime) -> None:
     (member,) = joined(clock, time)
     time.forward(0.1)
     clock.leave(member)
     time.forward(10)
+    assert time.waiting_timers == 0
     before = len(member.ticks_s)
     clock.join(member)
     time.forward(FRAME_S)
@@ -269,14 +255,6 @@ def test_a_member_that_raises_is_logged_once_and_ticked_no_more(
         time.forward(1.0)
     assert [len(member.ticks_s) for member in members] == [1, 50, 50, 50, 50]
     assert [record.exc_info is not None for record in caplog.records] == [True]
-
-
-def test_a_clock_without_members_sets_no_timers(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time)
-    time.forward(1.0)
-    clock.leave(member)
-    time.forward(1.0)
-    assert time.waiting_timers == 0
 
 
 def test_until_tick(clock: Clock, time: HandTime) -> None:
@@ -350,53 +328,39 @@ def test_left_out_frames_are_counted_for_each_member_and_logged_at_times(
     assert f"{clock.frames_left_out} since its start" in caplog.records[1].getMessage()
 
 
-def test_what_is_done_on_every_tenth_beat_is_done_by_few_at_once(clock: Clock, time: HandTime) -> None:
-    """Each does it once in ten ticks, also while others come and go."""
-    done_s: Counter[float] = Counter()
-    by_member: Counter[int] = Counter()
+def joined_on_beats(clock: Clock, time: HandTime, count: int, done_s: dict[int, list[float]]) -> list[Member]:
+    """Each notes in `done_s` when it does what is done on every tenth beat."""
 
     def on_beat(number: int) -> None:
         if clock.beat % 10 == 0:
-            done_s[time.now_s()] += 1
-            by_member[number] += 1
+            done_s.setdefault(number, []).append(round(time.now_s(), 6))
 
-    members = [Member(time, lambda number=number: on_beat(number)) for number in range(3 * PHASE_MEMBERS)]  # type: ignore[misc]
-    for member in members:
-        clock.join(member)
+    numbers = range(len(done_s), len(done_s) + count)
+    return [joined(clock, time, then=partial(on_beat, number))[0] for number in numbers]
+
+
+def test_what_is_done_on_every_tenth_beat_is_done_by_few_at_once(clock: Clock, time: HandTime) -> None:
+    """Each does it once in ten ticks, also while others come and go."""
+    done_s: dict[int, list[float]] = {}
+    members = joined_on_beats(clock, time, 3 * PHASE_MEMBERS, done_s)
     time.forward(10 * FRAME_S)
-    assert max(done_s.values()) <= BEAT_MEMBERS
-    assert by_member == dict.fromkeys(range(3 * PHASE_MEMBERS), 1)
+    assert max(Counter(chain(*done_s.values())).values()) <= BEAT_MEMBERS
+    assert {number: len(times_s) for number, times_s in done_s.items()} == dict.fromkeys(range(3 * PHASE_MEMBERS), 1)
     for member in members[:60]:
         clock.leave(member)
-    by_member.clear()
+    done_s.clear()
     time.forward(20 * FRAME_S)
-    assert set(by_member) == set(range(60, 3 * PHASE_MEMBERS))
+    assert set(done_s) == set(range(60, 3 * PHASE_MEMBERS))
 
 
 def test_in_a_crowd_fewer_do_it_at_once_and_nobody_waits_for_long_when_it_comes(clock: Clock, time: HandTime) -> None:
-    done: dict[int, list[float]] = {}
-
-    def on_beat(number: int) -> None:
-        if clock.beat % 10 == 0:
-            done.setdefault(number, []).append(time.now_s())
-
+    done_s: dict[int, list[float]] = {}
     count = PHASES * PHASE_MEMBERS
-    members = [Member(time, lambda number=number: on_beat(number)) for number in range(2 * count)]  # type: ignore[misc]
-    for member in members[:count]:
-        clock.join(member)
-    time.forward(20 * FRAME_S)
-    for member in members[count:]:
-        clock.join(member)
-    time.forward(30 * FRAME_S)
-    last_s = Counter(round(times_s[-1], 6) for times_s in done.values())
+    for frames in (20, 30):
+        joined_on_beats(clock, time, count, done_s)
+        time.forward(frames * FRAME_S)
+    last_s = Counter(times_s[-1] for times_s in done_s.values())
     assert max(last_s.values()) <= FULL_BEAT_MEMBERS
-    assert len(done) == 2 * count
-    for times_s in done.values():
+    assert len(done_s) == 2 * count
+    for times_s in done_s.values():
         assert max(after - before for before, after in pairwise(times_s)) < 15 * FRAME_S
-
-
-def test_a_member_that_leaves_and_joins_within_its_own_tick_costs_no_further_wake(clock: Clock, time: HandTime) -> None:
-    member = rejoining_member(clock, time)
-    time.forward(2.0)
-    assert len(member.ticks_s) in range(99, 102)
-    assert time.waiting_timers == 1
