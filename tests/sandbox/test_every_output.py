@@ -5,7 +5,6 @@ a word.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,24 +12,8 @@ from msgspec import structs
 
 from tests.support.audio_files import id3, mp3, music
 from tests.support.decoder_driver import DecoderDriver, confined_decoder, open_order
-from tonearm.core.filters import (
-    BAND_COUNT,
-    ChannelMix,
-    Compressor,
-    Distortion,
-    Echo,
-    Effects,
-    Filters,
-    HighPass,
-    Karaoke,
-    Limiter,
-    LowPass,
-    Normalization,
-    Rotation,
-    Timescale,
-    Tremolo,
-    Vibrato,
-)
+from tests.support.one_of_each import ONE_OF_EACH, filters_with
+from tonearm.core.filters import BAND_COUNT, Echo, Effects, Filters, Limiter, Normalization, Timescale
 from tonearm.core.frame import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
@@ -50,43 +33,22 @@ from tonearm.decoder.messages import (
 from tonearm.decoder.messages import Audio as AudioMessage
 
 FRAMES_A_SETTING = 12
-ALL_AT_ONCE = Effects(
-    karaoke=Karaoke(0.5),
-    low_pass=LowPass(frequency_hz=9_000.0),
-    high_pass=HighPass(40.0),
-    channel_mix=ChannelMix(0.8, 0.2, 0.2, 0.8),
-    tremolo=Tremolo(),
-    vibrato=Vibrato(),
-    rotation=Rotation(0.5),
-    distortion=Distortion(sin_scale=2.0),
-    echo=Echo(50.0),
-    compressor=Compressor(),
-    normalization=Normalization(),
-    limiter=Limiter(-3.0, enabled=True),
-)
-EFFECTS: Sequence[Effects] = (
-    *(
-        replace(Effects(), **{name: getattr(ALL_AT_ONCE, name)})
-        for name in Effects.__dataclass_fields__
-        if name != "timescale"
-    ),
-    Effects(low_pass=LowPass(smoothing=20.0)),
-    Effects(echo=Echo(2000.0, 0.9, 1.0)),
-    *(
-        Effects(timescale=Timescale(speed, pitch, rate))
-        for speed, pitch, rate in ((1.5, 1.0, 1.0), (0.25, 1.0, 1.0), (4.0, 1.0, 1.0), (1.0, 2.0, 1.0), (1.0, 0.5, 1.3))
-    ),
-    ALL_AT_ONCE,
-    replace(ALL_AT_ONCE, timescale=Timescale(1.1, 0.9, 1.0)),
-    Effects(limiter=None),
-)
+EFFECTS = (*ONE_OF_EACH, Normalization(), Limiter(-3.0, enabled=True))
+ALL_AT_ONCE = filters_with(*EFFECTS, volume=0.9)
 SETTINGS: Sequence[Filters] = (
     Filters(),
     Filters(5.0, (6.0,) * BAND_COUNT),
-    *(Filters(0.9, effects=effects) for effects in EFFECTS),
+    *(filters_with(effect, volume=0.9) for effect in (*EFFECTS, Echo(2000.0, 0.9, 1.0))),
+    *(
+        filters_with(Timescale(speed, pitch, rate), volume=0.9)
+        for speed, pitch, rate in ((1.5, 1.0, 1.0), (0.25, 1.0, 1.0), (4.0, 1.0, 1.0), (1.0, 2.0, 1.0), (1.0, 0.5, 1.3))
+    ),
+    ALL_AT_ONCE,
+    filters_with(*EFFECTS, Timescale(1.1, 0.9, 1.0), volume=0.9),
+    Filters(0.9, effects=Effects(limiter=None)),
 )
 # An encoder gets sound, whatever has made it.
-FEW_SETTINGS: Sequence[Filters] = (Filters(), Filters(0.9, effects=ALL_AT_ONCE), Filters())
+FEW_SETTINGS: Sequence[Filters] = (Filters(), ALL_AT_ONCE, Filters())
 ALL_FORMS: Outputs = frozenset({PCM, Output("opus", 64_000, 10, has_fec=True, signal="music"), mp3_output(128_000)})
 # At most four are asked for at once, as by the listeners of a player.
 OUTPUTS: Sequence[Outputs] = (
@@ -173,13 +135,12 @@ def test_no_seek_overlay_or_crossfade_asks_for_more(song: Path) -> None:
     in answer to requests. Everything is on."""
     with confined_decoder() as driver:
         listener = Listener(driver, 1, ALL_FORMS)
-        filters = Filters(0.9, effects=ALL_AT_ONCE)
         driver.open_file(song)
-        listener.plan(filters, cut_to=1, after=1)
+        listener.plan(ALL_AT_ONCE, cut_to=1, after=1)
         listener.play(FRAMES_A_SETTING)
         for source, at_sample in ((2, 30_000), (3, 300_000), (4, 0)):
             driver.send(SeekSource(1, source - 1, source, at_sample))
-            listener.plan(filters, cut_to=source, after=source)
+            listener.plan(ALL_AT_ONCE, cut_to=source, after=source)
             listener.play(FRAMES_A_SETTING)
         driver.open_bytes(song.read_bytes(), source=5)
         driver.wait_for(Opened, source=5)
@@ -187,7 +148,7 @@ def test_no_seek_overlay_or_crossfade_asks_for_more(song: Path) -> None:
         driver.wait_for(FirstAudio)
         overlay = OverlayOrder(FIRST_OVERLAY_SOURCE, 0.5, -12.0, 4_800, end_sample=20_000)
         fade = CrossfadeOrder(24_000, 12_000, "equalPower")
-        listener.plan(filters, cut_to=None, after=4, following=5, crossfade=fade, overlays=(overlay,))
+        listener.plan(ALL_AT_ONCE, cut_to=None, after=4, following=5, crossfade=fade, overlays=(overlay,))
         listener.play(60)
         listener.end()
         assert PCM in listener.heard

@@ -14,7 +14,6 @@ from msgspec import structs
 
 from tests.support.decoder_forks import start_alone, start_decoder
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
-from tests.support.processes import run_times_of_sleepers
 from tests.support.sandboxing import SANDBOX
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
@@ -203,15 +202,6 @@ class DecoderDriver(DecoderOrders):
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
-
-    def come_to_rest(self) -> None:
-        """Waits until it has done all that it may do, such as decoding ahead; answers its requests meanwhile."""
-        before = None
-        while (now := run_times_of_sleepers(self.pid)) is None or now != before:
-            before = now
-            while select.select([self._socket], [], [], 0)[0]:
-                self.step()
-                before = None
 
     def how_it_ended(self) -> str:
         return "{}: {}".format(*self.wait_for_end())

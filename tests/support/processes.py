@@ -92,22 +92,6 @@ def exists(process_id: int) -> bool:
     return Path(f"/proc/{process_id}").exists()
 
 
-def run_times_of_sleepers(process_id: int) -> dict[str, str] | None:
-    """What each thread has of the machine so far, by its id; None when one of them runs or would like to.
-
-    Twice the same, one after the other: nothing has run meanwhile, so the process waits for something from outside.
-    """
-    times = {}
-    for thread in Path(f"/proc/{process_id}/task").iterdir():
-        try:
-            if (thread / "stat").read_text().rpartition(")")[2].split()[0] != "S":
-                return None
-            times[thread.name] = (thread / "schedstat").read_text()
-        except (FileNotFoundError, ProcessLookupError):  # it has just ended
-            return None
-    return times
-
-
 def waited_for_cpu_s(process_id: int) -> float:
     """For how long the threads of a process have been ready to run, while the machine did something else."""
     waited_ns = 0

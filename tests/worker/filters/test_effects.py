@@ -1,13 +1,10 @@
 """What each effect does to sound, measured on its output."""
 
-import re
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.one_of_each import ONE_OF_EACH, filters_with
 from tests.support.pcm import channels, noise, sounds_the_same, tone
 from tonearm.core.filters import (
     ChannelMix,
@@ -15,7 +12,6 @@ from tonearm.core.filters import (
     Distortion,
     Echo,
     Effect,
-    Effects,
     Filters,
     HighPass,
     Karaoke,
@@ -26,28 +22,6 @@ from tonearm.core.filters import (
 )
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ
 from tonearm.worker.filters.chain import ChainState, process
-
-ONE_OF_EACH: Sequence[Effect] = (
-    Karaoke(),
-    LowPass(),
-    LowPass(frequency_hz=800.0),
-    HighPass(),
-    ChannelMix(0.5, 0.5, 0.5, 0.5),
-    Tremolo(),
-    Vibrato(),
-    Rotation(0.2),
-    Distortion(sin_scale=2.0),
-    Echo(),
-    Compressor(),
-)
-
-
-def filters_with(*effects: Effect, volume: float = 1.0) -> Filters:
-    """A player's filters with these effects on."""
-    slots: dict[str, Any] = {}
-    for effect in effects:
-        slots[re.sub(r"(?<!^)(?=[A-Z])", "_", type(effect).__name__).lower()] = effect
-    return Filters(volume=volume, effects=Effects(**slots))
 
 
 def through(effect: Effect, pcm: bytes, *, frames_a_call: int = 10) -> NDArray[np.int64]:

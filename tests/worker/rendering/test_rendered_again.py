@@ -6,26 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from tests.support.one_of_each import ONE_OF_EACH, filters_with
 from tests.support.pcm import noise, sounds_the_same, tone
 from tests.support.session_bench import SessionBench, StoredSource
-from tonearm.core.filters import (
-    BAND_COUNT,
-    ChannelMix,
-    Compressor,
-    Distortion,
-    Echo,
-    Effects,
-    Filters,
-    HighPass,
-    Karaoke,
-    Limiter,
-    LowPass,
-    Normalization,
-    Rotation,
-    Timescale,
-    Tremolo,
-    Vibrato,
-)
+from tonearm.core.filters import BAND_COUNT, Filters, Limiter, Normalization, Timescale
 from tonearm.core.frame import FRAME_SAMPLES, PCM, Output
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, CrossfadeOrder, MarkKind, OverlayOrder
 from tonearm.worker.packets.opus_encoder import OpusEncoder
@@ -37,24 +21,10 @@ SETTINGS: Final = (
     Filters(),
     Filters(volume=0.3),
     Filters(gains_db=(9.0, 3.0, *(0.0,) * (BAND_COUNT - 3), -6.0)),
-    Filters(volume=5.0, effects=Effects(limiter=Limiter(enabled=True))),
-    Filters(effects=Effects(normalization=Normalization(-14.0))),
-    Filters(effects=Effects(timescale=Timescale(speed=1.3, pitch=0.9))),
-    *(
-        Filters(volume=0.5, effects=effects)
-        for effects in (
-            Effects(karaoke=Karaoke()),
-            Effects(low_pass=LowPass()),
-            Effects(high_pass=HighPass()),
-            Effects(channel_mix=ChannelMix(0.5, 0.5, 0.5, 0.5)),
-            Effects(tremolo=Tremolo()),
-            Effects(vibrato=Vibrato()),
-            Effects(rotation=Rotation(0.2)),
-            Effects(distortion=Distortion(sin_scale=2.0)),
-            Effects(echo=Echo(130.0, 0.5, 0.5)),
-            Effects(compressor=Compressor()),
-        )
-    ),
+    filters_with(Limiter(enabled=True), volume=5.0),
+    filters_with(Normalization(-14.0)),
+    filters_with(Timescale(speed=1.3, pitch=0.9)),
+    *(filters_with(effect, volume=0.5) for effect in ONE_OF_EACH),
 )
 
 SHORT, LONG = 14, 60  # frames
