@@ -1,6 +1,6 @@
 """A decoder session without a process: sources in memory, and what the node would send of what is rendered."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -243,6 +243,19 @@ class SessionBench:
         if frames is not None:
             self.render()
         return self.pcm
+
+
+def playing(
+    *sources: SessionSource,
+    filters: Filters | None = None,
+    outputs: Iterable[Output] = PCM_ONLY,
+    crossfade: CrossfadeOrder | None = None,
+) -> SessionBench:
+    """Sources 1, 2, …, of which the first one plays, and the second after it."""
+    bench = SessionBench(dict(enumerate(sources, 1)), filters)
+    bench.listen(*outputs)
+    bench.plan(0, switch_to=1, following=2 if len(sources) > 1 else None, crossfade=crossfade)
+    return bench
 
 
 def padded(pcm: bytes) -> bytes:

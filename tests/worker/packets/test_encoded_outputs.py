@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.support import session_bench
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.session_bench import MemorySource, SessionBench, render_all
@@ -37,13 +38,8 @@ class Music(MemorySource):
         return np.stack([left, right], axis=1).astype("<i2").tobytes()
 
 
-def playing(*samples: int, outputs: Outputs = PCM_ONLY) -> SessionBench:
-    """Sources 1, 2, … of so many samples, of which the first one plays."""
-    bench = SessionBench({number: Music(number, count, ends=True) for number, count in enumerate(samples, 1)})
-    bench.outputs = outputs
-    bench.play(1)
-    bench.grant()
-    return bench
+def playing(samples: int, *, filters: Filters | None = None, outputs: Outputs = PCM_ONLY) -> SessionBench:
+    return session_bench.playing(Music(1, samples, ends=True), filters=filters, outputs=outputs)
 
 
 def packets(bench: SessionBench, output: Output, first: int = 0) -> list[bytes]:
@@ -138,12 +134,9 @@ def test_mp3_that_nobody_wanted_for_a_while_begins_with_what_was_sent_meanwhile(
 @pytest.mark.parametrize("filters", [Filters(), Filters(0.5, (3.0,) * BAND_COUNT)], ids=["flat", "filtered"])
 @pytest.mark.parametrize("was_heard", [True, False])
 def test_two_seconds_that_were_sent_can_be_encoded_for_a_new_form(filters: Filters, was_heard: bool) -> None:
-    source = Music(1, 6 * SECOND, ends=True)
-    bench, heard = SessionBench({1: source}, filters), SessionBench({1: source}, filters)
-    bench.outputs = PCM_ONLY if was_heard else NO_OUTPUTS
+    bench = playing(6 * SECOND, filters=filters, outputs=PCM_ONLY if was_heard else NO_OUTPUTS)
+    heard = playing(6 * SECOND, filters=filters)
     for each in (bench, heard):
-        each.play(1)
-        each.grant()
         each.run(150)
     bench.listen(PCM, MP3)
     bench.session.burst(Burst(1, OPUS, bench.sent, BURST_FRAMES))
@@ -171,10 +164,8 @@ def test_of_a_young_session_a_burst_is_as_long_as_there_is_sound() -> None:
 def test_where_memory_is_short_or_no_stream_came_yet_a_burst_has_no_more_than_filters_need(
     keeps_burst: bool, has_memory: bool
 ) -> None:
-    bench = SessionBench({1: Music(1, 6 * SECOND, ends=True)})
+    bench = playing(6 * SECOND)
     bench.keeps_burst, bench.has_memory = keeps_burst, has_memory
-    bench.play(1)
-    bench.grant()
     bench.run(150)
     bench.listen(PCM, OPUS)
     bench.session.burst(Burst(1, OPUS, bench.sent, 100))
@@ -188,8 +179,7 @@ def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -
     effects = Effects(normalization=Normalization(target_lufs=-30.0), limiter=Limiter(enabled=True))
     source = Music(1, 2 * SECOND, ends=True)
     source.loudness.tagged_lufs = -2.0
-    bench = SessionBench({1: source}, Filters(effects=effects))
-    bench.play(1)
+    bench = session_bench.playing(source, filters=Filters(effects=effects))
     bench.run(50)
     bench.listen(PCM, OPUS)
     bench.run()

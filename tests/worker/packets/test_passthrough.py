@@ -1,7 +1,6 @@
 """Packets of Opus sources that reach Opus listeners as they are, and the joints with what is encoded."""
 
-from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.support import session_bench
 from tests.support.audio_files import music, opus
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import PacketSource, packets_in, pcm_in
@@ -32,6 +32,8 @@ NAMED = Output("opus", 64_000)
 FLAT = Filters()
 HALF = Filters(volume=0.5)
 
+playing = partial(session_bench.playing, outputs=(PASSING,))
+
 
 def songs_with_a_lag(seconds: float = 3.0) -> tuple[bytes, bytes]:
     """Two that are joined in silence, 500 samples before a frame ends, the second so long."""
@@ -47,16 +49,6 @@ def song(seconds: float, seed: int = 1, *, silent_ends: bool = False, channels: 
         sound[-9600:-4800] *= np.linspace(1, 0, 4800)[:, np.newaxis]
         sound[-4800:] = 0
     return opus(sound, bit_rate=128_000)
-
-
-def playing(
-    *sources: PacketSource, outputs: Sequence[Output] = (PASSING,), filters: Filters | None = None
-) -> SessionBench:
-    """A session that plays the sources one after the other."""
-    bench = SessionBench(dict(enumerate(sources, 1)), filters)
-    bench.listen(*outputs)
-    bench.plan(0, switch_to=1, following=2 if len(sources) > 1 else None)
-    return bench
 
 
 def passed(bench: SessionBench) -> list[bool]:

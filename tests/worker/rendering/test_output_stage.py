@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import bend, channels, true_peak_db
-from tests.support.session_bench import MemorySource, SessionBench, render_all
+from tests.support.session_bench import MemorySource, SessionBench, playing, render_all
 from tonearm.core.filters import (
     BAND_COUNT,
     Compressor,
@@ -72,35 +72,27 @@ def peak_db(pcm: bytes) -> float:
     return true_peak_db(channels(pcm)[:, 0] / FULL_SCALE)
 
 
-def played(
-    *sources: MemorySource, filters: Filters, following: int | None = None, crossfade: CrossfadeOrder | None = None
-) -> SessionBench:
-    bench = SessionBench(dict(enumerate(sources, 1)), filters)
-    bench.plan(0, switch_to=1, following=following, crossfade=crossfade)
-    return bench
-
-
 # The limiter
 
 
 @pytest.mark.parametrize("limiter", [Limiter(), Limiter(enabled=False), None])
 def test_volume_alone_clips_cleanly(limiter: Limiter | None) -> None:
     source = SoundSource(sine(997, -2.0))
-    bench = played(source, filters=filters(volume=5.0, limiter=limiter))
+    bench = playing(source, filters=filters(volume=5.0, limiter=limiter))
     wanted = np.clip(channels(source.pcm(0, 2 * SECOND)) * 5, -32_768, 32_767)
     assert np.array_equal(channels(bench.run()), wanted)
 
 
 def test_auto_limits_what_a_compressor_makes_loud() -> None:
     loud = filters(compressor=Compressor(threshold_db=0.0, makeup_db=12.0))
-    assert peak_db(played(SoundSource(sine(997, -2.0)), filters=loud).run()) < -0.9
+    assert peak_db(playing(SoundSource(sine(997, -2.0)), filters=loud).run()) < -0.9
 
 
 def test_what_is_decoded_in_pieces_is_limited_as_what_is_there_at_once() -> None:
     sound = music(-0.1, 3.0)
-    whole = played(SoundSource(sound), filters=LIMITED).run()
+    whole = playing(SoundSource(sound), filters=LIMITED).run()
     source = SoundSource(sound, ends=False)
-    bench = played(source, filters=LIMITED)
+    bench = playing(source, filters=LIMITED)
     for piece in (700, 1_000, 5_000, 20_100, 3 * SECOND - 26_800):
         source.append(piece)
         bench.run()
@@ -113,14 +105,14 @@ def test_the_ends_of_tracks_are_where_they_are_without_it(samples: int) -> None:
     benches = []
     for limiter in (Limiter(enabled=True), Limiter()):
         sources = [SoundSource(sine(400, -3.0)[:samples]), SoundSource(sine(500, -3.0)[:samples])]
-        benches.append(played(*sources, filters=filters(limiter=limiter), following=2))
+        benches.append(playing(*sources, filters=filters(limiter=limiter)))
     assert benches[0].run() == benches[1].run()
     assert benches[0].marks == benches[1].marks
 
 
 def test_a_crossfade_of_loud_tracks_is_limited_and_the_rest_is_left_alone() -> None:
     sources = [SoundSource(sine(997, -0.5, 3.0)), SoundSource(sine(997, -0.5, 3.0))]
-    bench = played(*sources, filters=Filters(), following=2, crossfade=CrossfadeOrder(2 * SECOND, SECOND, "equalPower"))
+    bench = playing(*sources, filters=Filters(), crossfade=CrossfadeOrder(2 * SECOND, SECOND, "equalPower"))
     pcm = bench.run()
     assert peak_db(pcm[2 * SECOND * 4 : 3 * SECOND * 4]) < -0.4  # the tracks themselves are at -0.5
     alone = [channels(source.pcm(0, 3 * SECOND)) for source in sources]
@@ -136,7 +128,7 @@ def test_a_crossfade_of_loud_tracks_is_limited_and_the_rest_is_left_alone() -> N
 
 
 def test_a_change_of_filters_while_it_limits_does_not_click() -> None:
-    bench = played(SoundSource(sine(200, -0.1, 6.0)), filters=LIMITED)
+    bench = playing(SoundSource(sine(200, -0.1, 6.0)), filters=LIMITED)
     for number, changed in enumerate((filters(volume=2.0), LIMITED, filters(limiter=None), LIMITED, LIMITED)):
         bench.run(frames=30 * (number + 1))
         bench.plan(bench.sent + 3, after=1, filters=changed)
@@ -157,7 +149,7 @@ NORMALIZED = filters(normalization=Normalization(-16.0))
 def test_a_tagged_track_has_the_target_from_its_first_sample(lufs: float) -> None:
     source = SoundSource(music(-12.0, 3.0), lufs=lufs)
     factor = 10 ** ((-16.0 - lufs) / 20)
-    bench = played(source, filters=filters(normalization=Normalization(-16.0), limiter=None))
+    bench = playing(source, filters=filters(normalization=Normalization(-16.0), limiter=None))
     wanted = np.clip(channels(source.pcm(0, 3 * SECOND)) * factor, -32_768, 32_767)
     assert np.abs(channels(bench.run()) - wanted).max() <= 1
 
@@ -165,7 +157,7 @@ def test_a_tagged_track_has_the_target_from_its_first_sample(lufs: float) -> Non
 @pytest.mark.parametrize(("level_db", "settled_s"), [(-3.0, 12), (-14.0, 12)])
 def test_an_untagged_track_comes_to_the_target_as_it_is_measured(level_db: float, settled_s: int) -> None:
     sound = music(level_db, 24.0)
-    bench = played(SoundSource(sound), filters=NORMALIZED)
+    bench = playing(SoundSource(sound), filters=NORMALIZED)
     pcm = bench.run()
     gains_db = gains(pcm, sound)
     assert np.abs(gains_db[50:] - gains_db[:-50]).max() <= 1.01  # a decibel a second
@@ -187,7 +179,7 @@ def test_a_track_has_its_own_gain_from_its_beginning_on() -> None:
     loud = filters(normalization=Normalization(-16.0), limiter=None)
     sounds = sine(997, -12.0)[:length], sine(500, -20.0)[:length]
     sources = [SoundSource(sounds[0], lufs=-10.0), SoundSource(sounds[1], lufs=-19.0)]
-    result = heard(played(*sources, filters=loud, following=2))
+    result = heard(playing(*sources, filters=loud))
     wanted = np.concatenate((sounds[0] * 10 ** (-6 / 20), sounds[1] * 10 ** (3 / 20)))
     wanted[length : length + 480] = result[length : length + 480]  # it glides over 10 ms
     assert np.abs(result[: 2 * length] - wanted).max() * FULL_SCALE < 2
@@ -202,9 +194,9 @@ def split(sound: NDArray[np.float64], length: int, *lufs: float) -> list[MemoryS
 @pytest.mark.parametrize("changed", [NORMALIZED, filters(normalization=Normalization(-20.0)), Filters()])
 def test_a_gain_glides_to_its_end_where_files_join_and_a_plan_comes(offset: int, changed: Filters) -> None:
     tone = sine(213, -12.0)
-    wanted = played(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED, following=2).run()
+    wanted = playing(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED).run()
     assert bend(wanted) < 40  # 9 for the tone itself at that gain, thousands for a jump by 9 dB
-    bench = played(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED, following=2)
+    bench = playing(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED)
     bench.run(frames=40)
     bench.plan(46, after=2, filters=changed)
     pcm = bench.run()
@@ -225,7 +217,7 @@ def test_a_gain_glides_to_its_end_where_files_join_and_a_plan_comes(offset: int,
 )
 def test_a_cut_with_other_settings_does_not_click(before: Filters, after: Filters) -> None:
     tone, silence = SoundSource(sine(213, -12.0), lufs=-14.0), SoundSource(np.zeros(2 * SECOND), lufs=-14.0)
-    bench = played(tone, silence, filters=before)
+    bench = playing(tone, silence, filters=before)
     bench.run(frames=43)
     bench.plan(43, switch_to=2, filters=after)
     pcm = bench.run(frames=60)
@@ -237,7 +229,7 @@ def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
     sounds = sine(997, -12.0), sine(500, -20.0)
     sources = [SoundSource(sounds[0], lufs=-10.0), SoundSource(sounds[1], lufs=-19.0)]
     fade = CrossfadeOrder(SECOND, SECOND, "linear")
-    result = heard(played(*sources, filters=NORMALIZED, following=2, crossfade=fade))
+    result = heard(playing(*sources, filters=NORMALIZED, crossfade=fade))
     share = (np.arange(SECOND) + 0.5) / SECOND
     wanted = sounds[0] * 10 ** (-6 / 20)
     wanted = np.concatenate((wanted[:SECOND], wanted[SECOND:] * (1 - share), np.zeros(SECOND)))
@@ -250,7 +242,7 @@ def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
 def test_switched_where_tracks_crossfade_it_does_not_click(before: Filters, after: Filters, at_frame: int) -> None:
     sources = [SoundSource(sine(213, -12.0), lufs=-24.0), SoundSource(sine(213, -12.0), lufs=-16.0)]
     fade = CrossfadeOrder(46 * FRAME_SAMPLES + 100, SECOND // 5, "linear")
-    bench = played(*sources, filters=before, following=2, crossfade=fade)
+    bench = playing(*sources, filters=before, crossfade=fade)
     bench.run(frames=40)
     source = 1 if at_frame <= 46 else 2
     following, crossfade = (2, fade) if source == 1 else (None, None)
@@ -260,7 +252,7 @@ def test_switched_where_tracks_crossfade_it_does_not_click(before: Filters, afte
 
 @pytest.mark.parametrize("lufs", [-10.0, None])
 def test_switched_on_and_off_while_playing_it_glides(lufs: float | None) -> None:
-    bench = played(SoundSource(sine(200, -6.0, 20.0), lufs=lufs), filters=Filters())
+    bench = playing(SoundSource(sine(200, -6.0, 20.0), lufs=lufs), filters=Filters())
     for seconds, changed in enumerate((NORMALIZED, filters(normalization=Normalization(-20.0)), Filters(), NORMALIZED)):
         bench.run(frames=(seconds + 1) * 100)
         bench.plan(bench.sent + 5, after=1, filters=changed)
@@ -275,7 +267,7 @@ def test_switched_on_and_off_while_playing_it_glides(lufs: float | None) -> None
 
 def test_a_measurement_counts_each_sample_once_and_serves_the_next_source_of_the_track() -> None:
     sound = music(-3.0, 12.0)
-    bench = played(SoundSource(sound), filters=NORMALIZED)
+    bench = playing(SoundSource(sound), filters=NORMALIZED)
     reports: list[Measured] = []
     for number in range(1, 11):
         bench.run(frames=50 * number)
@@ -290,12 +282,12 @@ def test_a_measurement_counts_each_sample_once_and_serves_the_next_source_of_the
 
     again = SoundSource(sound)
     again.loudness = SourceLoudness(MeasuredLoudness(reports[-1].lufs, reports[-1].measured_ms))
-    assert gains(played(again, filters=NORMALIZED).run(), sound)[5] == pytest.approx(-16.0 - lufs, abs=0.5)
+    assert gains(playing(again, filters=NORMALIZED).run(), sound)[5] == pytest.approx(-16.0 - lufs, abs=0.5)
 
 
 def test_nothing_is_measured_while_nobody_listens() -> None:
     source = SoundSource(music(-3.0, 12.0))
-    bench = played(source, filters=NORMALIZED)
+    bench = playing(source, filters=NORMALIZED)
     bench.session.grant(Grant(1, bench.sent_epoch, 0, 500, NO_OUTPUTS))
     render_all(bench.session)
     assert list(bench.session.take_measured()) == []
@@ -311,7 +303,7 @@ def test_everything_together_stays_below_the_ceiling_and_joins() -> None:
         ),
     )
     sources = [SoundSource(music(-1.0, 3.0)), SoundSource(music(-1.0, 3.0, seed=2), lufs=-20.0)]
-    bench = played(*sources, filters=everything, following=2)
+    bench = playing(*sources, filters=everything)
     pcm = bench.run()
     assert peak_db(pcm) < -0.7  # noise, boosted by 20 dB and cut off in its middle
     assert np.abs(channels(pcm)).max() < 0.9 * FULL_SCALE  # from the first sample on
@@ -338,7 +330,7 @@ def test_any_changes_in_any_order_leave_a_tone_without_gaps_and_clicks(seed: int
     tones = [
         SoundSource(sine(200, -12.0, 1.1 if number < 4 else 4.0), lufs=lufs) for number, lufs in enumerate(loudness)
     ]
-    bench = played(*tones, filters=Filters(), following=2)
+    bench = playing(*tones)
     choices: list[dict[str, Effect | None]] = [
         {"timescale": Timescale(speed=1.3)},
         {"timescale": Timescale(speed=0.7, pitch=1.1)},
@@ -374,8 +366,7 @@ def test_an_echo_that_is_turned_on_behind_a_cut_repeats_the_cut_as_it_was_heard(
         other.store = PcmStore(SECOND + 100)
         other.store.append(SoundSource(sine(200.0, -12.0, 4.0)).pcm(SECOND + 100, 3 * SECOND))
         other.store.finish(is_interrupted=False)
-    bench = SessionBench({1: SoundSource(sine(200.0, -12.0, 4.0)), 2: other})
-    bench.plan(0, switch_to=1)
+    bench = playing(SoundSource(sine(200.0, -12.0, 4.0)), other)
     bench.run(53)
     bench.play(2)
     bench.run(53 + gap)

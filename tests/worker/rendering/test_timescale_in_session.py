@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.pcm import bend, channels
-from tests.support.session_bench import MemorySource, SessionBench, StoredSource, frame_count
+from tests.support.session_bench import MemorySource, StoredSource, frame_count, playing
 from tonearm.core.filters import Effects, Filters, Timescale
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoder.messages import CrossfadeOrder, Mark, MarkKind
@@ -29,10 +29,6 @@ def at(**setting: float) -> Filters:
     return Filters(effects=Effects(timescale=Timescale(**setting)))
 
 
-def bench_of(*sources: MemorySource | StoredSource, filters: Filters | None = None) -> SessionBench:
-    return SessionBench(dict(enumerate(sources, 1)), filters)
-
-
 def frequency_of(pcm: bytes) -> float:
     left = channels(pcm)[:, 0].astype(float)
     spectrum = np.abs(np.fft.rfft(left * np.hanning(len(left)), 8 * len(left)))
@@ -55,8 +51,7 @@ STEADY_BEND = bend(ToneSource(0).pcm(0, SECOND))
 def test_length_pitch_and_places_are_as_the_setting_says(setting: dict[str, float], frequency_hz: float) -> None:
     filters = at(**setting)
     rate = filters.effects.position_rate
-    bench = bench_of(ToneSource(3 * SECOND), filters=filters)
-    bench.play(1)
+    bench = playing(ToneSource(3 * SECOND), filters=filters)
     heard = bench.run()
     frames = frame_count(int(np.ceil(3 * SECOND / rate)))
     assert bench.end_frame == frames
@@ -70,8 +65,7 @@ def test_length_pitch_and_places_are_as_the_setting_says(setting: dict[str, floa
 
 
 def test_samples_are_released_and_decoding_is_asked_for_by_the_file() -> None:
-    bench = bench_of(ToneSource(10 * SECOND), filters=at(speed=2.0))
-    bench.play(1)
+    bench = playing(ToneSource(10 * SECOND), filters=at(speed=2.0))
     bench.run(frames=200)
     assert bench.session.used_up_to(1) == pytest.approx(bench.end_frame * FRAME_SAMPLES * 2, abs=1)
     assert bench.session.is_current(1)
@@ -80,8 +74,7 @@ def test_samples_are_released_and_decoding_is_asked_for_by_the_file() -> None:
 
 def test_what_is_not_decoded_yet_is_waited_for() -> None:
     source = ToneSource(SECOND // 2, ends=False)
-    bench = bench_of(source, filters=at(speed=1.5))
-    bench.play(1)
+    bench = playing(source, filters=at(speed=1.5))
     bench.run()
     before = bench.end_frame
     assert 0 < before < frame_count(SECOND // 3)
@@ -92,8 +85,7 @@ def test_what_is_not_decoded_yet_is_waited_for() -> None:
 
 
 def test_tracks_join_without_a_gap() -> None:
-    bench = bench_of(ToneSource(SECOND), ToneSource(SECOND, 500.0), filters=at(speed=1.25))
-    bench.play(1, following=2)
+    bench = playing(ToneSource(SECOND), ToneSource(SECOND, 500.0), filters=at(speed=1.25))
     heard = channels(bench.run())[:, 0]
     length = SECOND * 4 // 5
     frame, offset = divmod(length, FRAME_SAMPLES)
@@ -112,8 +104,7 @@ def test_tracks_join_without_a_gap() -> None:
 )
 def test_a_change_goes_on_at_the_same_place_of_the_file(settings: tuple[dict[str, float], dict[str, float]]) -> None:
     before, after = (at(**setting) for setting in settings)
-    bench = bench_of(ToneSource(10 * SECOND), filters=before)
-    bench.play(1)
+    bench = playing(ToneSource(10 * SECOND), filters=before)
     bench.run(frames=40)
     bench.plan(42, after=1, filters=after)  # 20 frames are rendered ahead
     bench.run(frames=100)
@@ -131,8 +122,7 @@ def test_a_change_goes_on_at_the_same_place_of_the_file(settings: tuple[dict[str
 def test_a_sound_that_goes_on_in_the_next_file_goes_on_at_a_timescale(setting: dict[str, float]) -> None:
     sources = [ToneSource(SECOND + 77), ToneSource(2 * SECOND, start_sample=SECOND + 77), ToneSource(SECOND)]
     sources[1].store.start = sources[1].store.oldest  # numbered on only for its phase
-    bench = bench_of(*sources, filters=at(**setting))
-    bench.play(1, following=2)
+    bench = playing(*sources, filters=at(**setting))
     pcm = bench.run()
     rate = bench.filters.effects.position_rate
     assert bench.end_frame == frame_count(int(np.ceil((3 * SECOND + 77) / rate)) + 1)
@@ -143,8 +133,7 @@ def test_a_sound_that_goes_on_in_the_next_file_goes_on_at_a_timescale(setting: d
 def test_files_join_behind_a_timescale_that_was_set_again_from_an_earlier_frame_on(frame: int) -> None:
     # The first setting reaches behind the joint, and what the second one plays before it lies elsewhere in its waves.
     sources = [ToneSource(SECOND), ToneSource(2 * SECOND)]
-    bench = bench_of(*sources)
-    bench.play(1, following=2)
+    bench = playing(*sources)
     bench.run(frames=40)
     bench.plan(48, after=1, following=2, filters=at(pitch=0.9))
     bench.render()
@@ -161,8 +150,7 @@ def test_a_change_where_files_join_is_smooth(settings: tuple[dict[str, float], d
     length = round((42 * FRAME_SAMPLES + rest) * before.effects.position_rate)
     sources = [ToneSource(length), ToneSource(4 * SECOND, start_sample=length)]
     sources[1].store.start = sources[1].store.oldest  # numbered on only for its phase
-    bench = bench_of(*sources, filters=before)
-    bench.play(1, following=2)
+    bench = playing(*sources, filters=before)
     bench.run(frames=40)
     bench.plan(42, after=1, following=2, filters=after)
     pcm = bench.run(frames=80)
@@ -174,8 +162,7 @@ def test_a_change_where_files_join_is_smooth(settings: tuple[dict[str, float], d
 
 
 def test_a_change_that_is_taken_back_goes_on_from_an_earlier_frame() -> None:
-    bench = bench_of(MemorySource(1, 10 * SECOND, ends=True))
-    bench.play(1)
+    bench = playing(MemorySource(1, 10 * SECOND, ends=True))
     bench.run(frames=40)
     epoch = bench.sent_epoch
     bench.plan(50, after=1, filters=at(speed=2.0))
@@ -184,8 +171,7 @@ def test_a_change_that_is_taken_back_goes_on_from_an_earlier_frame() -> None:
 
 
 def test_neutral_again_is_bit_for_bit_again() -> None:
-    bench = bench_of(MemorySource(1, 10 * SECOND, ends=True), filters=at(speed=1.5))
-    bench.play(1)
+    bench = playing(MemorySource(1, 10 * SECOND, ends=True), filters=at(speed=1.5))
     bench.run(frames=40)
     bench.plan(bench.end_frame, after=1, filters=Filters())
     start, end_frame = bench.session.used_up_to(1), bench.end_frame
@@ -196,8 +182,7 @@ def test_neutral_again_is_bit_for_bit_again() -> None:
 
 
 def test_a_skip_and_a_start_in_the_middle() -> None:
-    bench = bench_of(ToneSource(5 * SECOND), ToneSource(SECOND, start_sample=3 * SECOND), filters=at(speed=1.5))
-    bench.play(1)
+    bench = playing(ToneSource(5 * SECOND), ToneSource(SECOND, start_sample=3 * SECOND), filters=at(speed=1.5))
     bench.run(frames=20)
     bench.play(2)
     bench.run()
@@ -210,9 +195,8 @@ def test_a_skip_and_a_start_in_the_middle() -> None:
 
 
 def test_a_crossfade_has_its_length_in_time_heard() -> None:
-    bench = bench_of(ToneSource(2 * SECOND), ToneSource(2 * SECOND, 500.0), filters=at(speed=2.0))
     fade = CrossfadeOrder(2 * SECOND - 2 * SECOND // 2, SECOND // 2, "equalPower")
-    bench.plan(0, switch_to=1, following=2, crossfade=fade)
+    bench = playing(ToneSource(2 * SECOND), ToneSource(2 * SECOND, 500.0), filters=at(speed=2.0), crossfade=fade)
     bench.run()
     assert [(mark.kind, mark.frame, mark.source) for mark in bench.marks[1:]] == [
         (MarkKind.FADING, 25, 1),
@@ -226,9 +210,13 @@ def test_a_crossfade_has_its_length_in_time_heard() -> None:
 
 @pytest.mark.parametrize(("speed_before", "speed"), [(1.0, 2.0), (2.0, 1.0), (0.5, 1.5)])
 def test_a_change_in_the_middle_of_a_crossfade_leaves_the_levels_as_they_are(speed_before: float, speed: float) -> None:
-    bench = bench_of(StoredSource(bytes(4 * 2 * SECOND)), ToneSource(4 * SECOND, 500.0), filters=at(speed=speed_before))
     fade = CrossfadeOrder(SECOND, SECOND, "linear")
-    bench.plan(0, switch_to=1, following=2, crossfade=fade)
+    bench = playing(
+        StoredSource(bytes(4 * 2 * SECOND)),
+        ToneSource(4 * SECOND, 500.0),
+        filters=at(speed=speed_before),
+        crossfade=fade,
+    )
     begins_at = round(50 / speed_before)
     bench.run(frames=begins_at + 25)
     bench.plan(bench.sent, after=2, filters=at(speed=speed))
@@ -244,8 +232,11 @@ def test_a_change_in_the_middle_of_a_crossfade_leaves_the_levels_as_they_are(spe
 
 
 def test_a_change_in_the_middle_of_a_crossfade_leaves_the_old_sound_its_pace() -> None:
-    bench = bench_of(ToneSource(4 * SECOND), StoredSource(bytes(4 * 4 * SECOND)))
-    bench.plan(0, switch_to=1, following=2, crossfade=CrossfadeOrder(2 * SECOND, 2 * SECOND, "linear"))
+    bench = playing(
+        ToneSource(4 * SECOND),
+        StoredSource(bytes(4 * 4 * SECOND)),
+        crossfade=CrossfadeOrder(2 * SECOND, 2 * SECOND, "linear"),
+    )
     bench.run(frames=125)
     bench.plan(bench.sent, after=2, filters=at(rate=2.0))
     bench.run()
