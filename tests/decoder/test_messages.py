@@ -64,6 +64,7 @@ FAILURE = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "The server answer
 FACTS = SourceFacts(123_456, True, False, "Käse 🧀", "somebody", "DEA123456789", "https://example.org/a.png", "mp3")
 FAR = MAX_COUNT
 OPUS = Output("opus")
+CROSSFADES = CrossfadeOrder(FAR, 48_000, "linear", is_late=True), CrossfadeOrder(0, 1, "equalPower")
 VOICE = Output("opus", 6_000, 10, True, "voice", False)
 LAST = 2**32 - 1
 HEADER_BYTES: Final = 9
@@ -86,18 +87,7 @@ EVERY_KIND: tuple[Message, ...] = (
     DataFailed(1, 2, 1 << 40, FAILURE),
     Plan(1, 5, 3, 17, None, 2, None, Filters()),
     Plan(1, LAST, LAST - 1, 10**12, 0, 2, 3, LOUD),
-    Plan(
-        1,
-        5,
-        3,
-        17,
-        None,
-        2,
-        3,
-        LOUD,
-        CrossfadeOrder(FAR, 48_000, "linear", is_late=True),
-        CrossfadeOrder(0, 1, "equalPower"),
-    ),
+    Plan(1, 5, 3, 17, None, 2, 3, LOUD, *CROSSFADES),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, None, None, frozenset({PCM, OPUS})),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, overlays=(OverlayOrder(LAST, 5.0, -60.0, 96_000, FAR, True),), pauses=True),
     Grant(1, 2, FAR - 10, FAR),

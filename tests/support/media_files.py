@@ -33,6 +33,28 @@ class UnseekableReader:
         return False
 
 
+class DrippingReader(UnseekableReader):
+    """Gives at most so many bytes at a time, as a network does at the pace of the sound."""
+
+    def __init__(self, file: bytes, most_bytes: int = 400) -> None:
+        super().__init__(file)
+        self._most_bytes = most_bytes
+
+    def read(self, n: int) -> bytes:
+        return super().read(min(n, self._most_bytes))
+
+
+class CountingReader(io.BytesIO):
+    """Counts what is read of it."""
+
+    read_bytes = 0
+
+    def read(self, n: int | None = -1, /) -> bytes:
+        data = super().read(n)
+        self.read_bytes += len(data)
+        return data
+
+
 class EndlessReader(UnseekableReader):
     """A beginning, then the same bytes for ever."""
 

@@ -82,9 +82,14 @@ def pool() -> OnDemandPool:
     return pool_of_one()
 
 
-async def test_the_process_runs_only_from_the_first_use_to_the_stop(tmp_path: Path, pool: OnDemandPool) -> None:
-    song = tmp_path / "song.wav"
-    song.write_bytes(SONG)
+@pytest.fixture
+def song(tmp_path: Path) -> Path:
+    path = tmp_path / "song.wav"
+    path.write_bytes(SONG)
+    return path
+
+
+async def test_the_process_runs_only_from_the_first_use_to_the_stop(song: Path, pool: OnDemandPool) -> None:
     async with loading(pool) as loader:
         assert pool.process_ids == []
         facts = await asyncio.gather(*(loader.load(uri_of(song)) for _ in range(20)))
@@ -93,9 +98,7 @@ async def test_the_process_runs_only_from_the_first_use_to_the_stop(tmp_path: Pa
     assert not exists(pid)
 
 
-async def test_an_idle_process_is_ended_and_started_again(tmp_path: Path) -> None:
-    song = tmp_path / "song.wav"
-    song.write_bytes(SONG)
+async def test_an_idle_process_is_ended_and_started_again(song: Path) -> None:
     pool = pool_of_one(idle_s=0.0)
     async with loading(pool) as loader:
         for _ in range(2):
@@ -112,9 +115,7 @@ async def test_a_source_that_never_answers_is_given_up(pool: OnDemandPool) -> No
         await server.all_gone()
 
 
-async def test_only_so_many_are_open_at_once_and_the_others_wait(tmp_path: Path, pool: OnDemandPool) -> None:
-    song = tmp_path / "song.wav"
-    song.write_bytes(SONG)
+async def test_only_so_many_are_open_at_once_and_the_others_wait(song: Path, pool: OnDemandPool) -> None:
     async with MediaServer() as server, loading(pool) as loader:
         url = server.serve("/silent", stall())
         silent = [asyncio.create_task(loader.load(uri_of(url))) for _ in range(LOADS_AT_ONCE)]
@@ -181,26 +182,24 @@ async def test_a_load_survives_the_process(pool: OnDemandPool, number: signal.Si
     assert suspects.uris == []  # it waited for bytes, so nothing speaks against it
 
 
-async def test_a_source_in_work_when_the_process_dies_is_a_suspect(tmp_path: Path, pool: OnDemandPool) -> None:
+async def test_a_source_in_work_when_the_process_dies_is_a_suspect(song: Path, pool: OnDemandPool) -> None:
     # Its long tag makes opening take a while.
-    song = tmp_path / "song.mp3"
-    song.write_bytes(id3(texts={}, picture=bytes(24 * 1024 * 1024)) + mp3(music(1.0, 44_100)))
-    other = tmp_path / "other.wav"
-    other.write_bytes(SONG)
+    bad = song.with_name("bad.mp3")
+    bad.write_bytes(id3(texts={}, picture=bytes(24 * 1024 * 1024)) + mp3(music(1.0, 44_100)))
     suspects = HandSuspects()
     async with loading(pool, suspects) as loader:
-        await loader.load(uri_of(other))  # the process runs
+        await loader.load(uri_of(song))  # the process runs
         while not suspects.uris:
             (pid,) = pool.process_ids
             # It tells what a source is before it closes that.
             await eventually(lambda: not _is_working(pid), "it has done with the source before")  # noqa: B023
-            task = asyncio.create_task(loader.load(uri_of(song)))
+            task = asyncio.create_task(loader.load(uri_of(bad)))
             while not task.done() and not _is_working(pid):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0)
             os.kill(pid, signal.SIGSEGV)
             assert (await task).length_ms > 0  # one death is not enough to refuse it
             await eventually(lambda: pool.process_ids not in ([], [pid]), "there is another process")  # noqa: B023
-        assert set(suspects.uris) == {str(song)}
+        assert set(suspects.uris) == {str(bad)}
 
 
 def _is_working(pid: int) -> bool:

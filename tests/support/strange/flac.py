@@ -7,19 +7,9 @@ from tests.support.strange.dice import Dice
 from tests.support.strange.sounds import Sound
 
 _ODDITIES: Final = (
-    "length",
-    "block sizes",
-    "rate",
-    "channels",
-    "other rates and channels",
-    "frame numbers",
-    "frames lost",
-    "frames again",
-    "index",
-    "tags",
-    "something in between",
-    "the last frame cut",
-)
+    "length", "block sizes", "rate", "channels", "other rates and channels", "frame numbers", "frames lost",
+    "frames again", "index", "tags", "something in between", "the last frame cut",
+)  # fmt: skip
 _LAST_BLOCK: Final = 0x80
 
 

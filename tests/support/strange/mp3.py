@@ -9,20 +9,10 @@ from tests.support.strange.dice import Dice
 from tests.support.strange.sounds import Sound
 
 _ODDITIES: Final = (
-    "other rates and channels",
-    "frames lost",
-    "frames again",
-    "in the middle of the bits that frames borrow",
-    "count of frames",
-    "delay and padding",
-    "table of places",
-    "tag in front",
-    "tags behind",
-    "a tag in between",
-    "something in between",
-    "private bits",
-    "the last frame cut",
-)
+    "other rates and channels", "frames lost", "frames again", "in the middle of the bits that frames borrow",
+    "count of frames", "delay and padding", "table of places", "tag in front", "tags behind", "a tag in between",
+    "something in between", "private bits", "the last frame cut",
+)  # fmt: skip
 _SIDE_BYTES: Final = {(True, True): 17, (True, False): 32, (False, True): 9, (False, False): 17}  # MPEG-1, mono
 
 

@@ -13,26 +13,10 @@ _MATRIX: Final = struct.pack(">9I", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x400000
 _DATA_HEADER_BYTES: Final = 8
 
 _ODDITIES: Final = (
-    *sounds.OPUS_ODDITIES,
-    "durations",
-    "durations without sense",
-    "timescale",
-    "length",
-    "edits",
-    "empty samples",
-    "places of chunks",
-    "chunks of all sizes",
-    "counts",
-    "two tracks",
-    "pre-skip",
-    "gain",
-    "channels",
-    "rate",
-    "fragments jump",
-    "fragments go back",
-    "fragments begin late",
-    "composition times",
-)
+    *sounds.OPUS_ODDITIES, "durations", "durations without sense", "timescale", "length", "edits", "empty samples",
+    "places of chunks", "chunks of all sizes", "counts", "two tracks", "pre-skip", "gain", "channels", "rate",
+    "fragments jump", "fragments go back", "fragments begin late", "composition times",
+)  # fmt: skip
 
 
 def mp4_file(dice: Dice) -> bytes:

@@ -15,31 +15,11 @@ _NO_GRANULE: Final = -1
 _MOST_SEGMENTS: Final = 255
 
 _ODDITIES: Final = (
-    *sounds.OPUS_ODDITIES,
-    "granules jump",
-    "granules stand",
-    "granules go back",
-    "granules begin late",
-    "granules without sense",
-    "the end before the start",
-    "the end cut short",
-    "pre-skip",
-    "gain",
-    "channels",
-    "version",
-    "tags",
-    "pages of all sizes",
-    "pages lost",
-    "page numbers",
-    "pages again",
-    "packets over pages",
-    "two streams",
-    "a chain",
-    "no last page",
-    "the last page early",
-    "empty pages",
-    "between pages",
-)
+    *sounds.OPUS_ODDITIES, "granules jump", "granules stand", "granules go back", "granules begin late",
+    "granules without sense", "the end before the start", "the end cut short", "pre-skip", "gain", "channels",
+    "version", "tags", "pages of all sizes", "pages lost", "page numbers", "pages again", "packets over pages",
+    "two streams", "a chain", "no last page", "the last page early", "empty pages", "between pages",
+)  # fmt: skip
 
 
 class Page(NamedTuple):

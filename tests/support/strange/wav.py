@@ -8,21 +8,9 @@ from tests.support.strange.dice import Dice
 
 _MOST: Final = 2**32 - 1
 _ODDITIES: Final = (
-    "channels",
-    "rate",
-    "bits",
-    "block size",
-    "coding",
-    "size of the data",
-    "odd size",
-    "chunks before",
-    "chunks behind",
-    "two formats",
-    "two data chunks",
-    "extensible",
-    "64 bits",
-    "no data",
-)
+    "channels", "rate", "bits", "block size", "coding", "size of the data", "odd size", "chunks before",
+    "chunks behind", "two formats", "two data chunks", "extensible", "64 bits", "no data",
+)  # fmt: skip
 _GUID_TAIL: Final = bytes.fromhex("000010800000aa00389b71")
 _PCM, _EXTENSIBLE = 1, 0xFFFE
 

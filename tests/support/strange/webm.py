@@ -20,31 +20,11 @@ _CODEC_IDS: Final = {
 _MS_AN_HOUR: Final = 3_600_000
 
 _ODDITIES: Final = (
-    *sounds.OPUS_ODDITIES,
-    "timestamps jump",
-    "timestamps stand",
-    "timestamps go back",
-    "timestamps begin late",
-    "timestamps without sense",
-    "timestamp scale",
-    "duration",
-    "codec delay",
-    "discard padding",
-    "pre-skip",
-    "gain",
-    "channels",
-    "rate",
-    "default duration",
-    "lacing",
-    "stripped headers",
-    "clusters of all sizes",
-    "empty clusters",
-    "sizes unknown",
-    "two tracks",
-    "no index",
-    "an index without sense",
-    "block groups",
-)
+    *sounds.OPUS_ODDITIES, "timestamps jump", "timestamps stand", "timestamps go back", "timestamps begin late",
+    "timestamps without sense", "timestamp scale", "duration", "codec delay", "discard padding", "pre-skip", "gain",
+    "channels", "rate", "default duration", "lacing", "stripped headers", "clusters of all sizes", "empty clusters",
+    "sizes unknown", "two tracks", "no index", "an index without sense", "block groups",
+)  # fmt: skip
 
 
 def webm_file(dice: Dice) -> bytes:

@@ -60,7 +60,8 @@ def failure_of(file: bytes, content_type: str | None = None) -> PlayFailure:
         ((XML + '<rss version="2.0"><channel>').encode(), NO_AUDIO, "podcast feed", ".rss"),
         ((XML + '<feed xmlns="http://www.w3.org/2005/Atom">').encode("utf-16"), NO_AUDIO, "podcast feed", ".rss"),
         (b'<ASX VERSION="3.0">', NO_AUDIO, "playlist", ".asx"),
-        (b"#EXTM3U\n#EXTINF:1,x\nx.mp3\n", NO_AUDIO, "playlist", ".m3u"),  # hls, if it is
+        (b"#EXTM3U\n#EXTINF:1,x\nx.mp3\n", NO_AUDIO, "playlist", ".m3u"),
+        (b"#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n0.ts\n#EXT-X-ENDLIST\n", NO_AUDIO, "playlist", ".m3u"),  # hls
         (b"[playlist]\nFile1=x\n", NO_AUDIO, "playlist", ".pls"),
         ((XML + "<svg>").encode(), NO_AUDIO, "XML", "audio file"),
         (b'{"error": "not found"}', NO_AUDIO, "JSON", "audio file"),
@@ -75,9 +76,20 @@ def test_a_page_on_a_node_without_a_resolver_names_it() -> None:
     assert failure_of(b"<html>", UNRESOLVED_PAGE).hint == RESOLVER_HINT
 
 
-@pytest.mark.parametrize("file", [b"hello " * 100, bytes(5000), b"\xff"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        b"hello " * 100,
+        b"ffconcat version 1.0\nfile '/etc/passwd'\n",
+        b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\nc=IN IP4 127.0.0.1\r\nm=audio 5004 RTP/AVP 0\r\n",
+        bytes(70_000),
+        b"\xff",
+    ],
+    ids=["text", "concat", "sdp", "zeros", "one byte"],
+)
 def test_what_nobody_knows(file: bytes) -> None:
-    assert "known audio format" in failure_of(file).message
+    failure = failure_of(file)
+    assert (failure.code, "known audio format" in failure.message) == (NO_AUDIO, True), failure
 
 
 def test_sound_is_sound_whatever_the_server_says() -> None:

@@ -4,27 +4,16 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.support.audio_files import Signal, encoded, mp3, music, opus, tone, vorbis
-from tests.support.media_files import UnseekableReader, loudest_hz, samples_of
+from tests.support.audio_files import Signal, encoded, live_mp3, music, opus, tone, vorbis
+from tests.support.media_files import DrippingReader, UnseekableReader, loudest_hz, samples_of
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.worker.media.facts import StreamTitles, TitleChange
 from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.reading.reader import MediaReader
 
 
-class DrippingReader(UnseekableReader):
-    """Gives little at a time, as a network does at the pace of the sound."""
-
-    def read(self, n: int) -> bytes:
-        return super().read(min(n, 400))
-
-
 def open_live(reader: MediaReader, titles: StreamTitles | None = None, *, content_type: str | None = None) -> Media:
     return open_media(reader, name="radio", content_type=content_type, size_bytes=None, is_live=True, titles=titles)
-
-
-def radio_mp3(signal: Signal) -> bytes:
-    return mp3(signal, 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
 
 
 def adts(signal: Signal) -> bytes:
@@ -35,7 +24,7 @@ def ogg_flac(signal: Signal, **more: Mapping[str, str]) -> bytes:
     return encoded("ogg", "flac", signal, 48_000, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("make", [radio_mp3, adts])
+@pytest.mark.parametrize("make", [live_mp3, adts])
 @pytest.mark.parametrize("start", [0, 10_001, 20_000, 30_003, 40_004])
 def test_the_first_200_ms_need_little_more_than_their_own_bytes(make: Callable[[Signal], bytes], start: int) -> None:
     """At 128 kbit/s 200 ms are 3200 bytes. Stations begin in the middle of a frame, and so does who joins others at
@@ -88,7 +77,7 @@ def test_a_chained_ogg_stream_tells_its_next_title(make: Callable[..., bytes]) -
     rises_at(changes[-1].sample, pcm, 2.0)
 
 
-@pytest.mark.parametrize("make", [radio_mp3, adts])
+@pytest.mark.parametrize("make", [live_mp3, adts])
 def test_a_title_at_an_offset_is_heard_with_the_sound_that_lies_there(make: Callable[[Signal], bytes]) -> None:
     first, second = make(tone(440, 3.0, 44_100)), make(tone(880, 3.0, 44_100))
     titles = StreamTitles()
@@ -100,7 +89,7 @@ def test_a_title_at_an_offset_is_heard_with_the_sound_that_lies_there(make: Call
 
 
 def test_a_title_is_heard_in_time_also_when_no_frame_begins_for_long() -> None:
-    first, second = radio_mp3(tone(440, 3.0, 44_100)), radio_mp3(tone(880, 3.0, 44_100))
+    first, second = live_mp3(tone(440, 3.0, 44_100)), live_mp3(tone(880, 3.0, 44_100))
     titles = StreamTitles()
     garbage = bytes(12_000)
     titles.expect(len(garbage + first), "Two")
@@ -121,11 +110,11 @@ def test_of_titles_that_came_at_once_the_last_one_is_heard() -> None:
     titles = StreamTitles()
     for offset in (5000, 5001, 5002):
         titles.expect(offset, str(offset))
-    changes, _ = title_changes(open_live(UnseekableReader(radio_mp3(tone(440, 2.0, 44_100))), titles), titles)
+    changes, _ = title_changes(open_live(UnseekableReader(live_mp3(tone(440, 2.0, 44_100))), titles), titles)
     assert [title.title for title in changes] == ["5002"]
 
 
-@pytest.mark.parametrize("make", [radio_mp3, adts, opus, vorbis])
+@pytest.mark.parametrize("make", [live_mp3, adts, opus, vorbis])
 def test_a_stream_that_is_taken_up_in_the_middle_goes_on(make: Callable[[Signal], bytes]) -> None:
     """The bytes before stop anywhere, and those after begin as a server begins for a new listener."""
     first, second = make(tone(440, 3.0, 48_000 if make in (opus, vorbis) else 44_100)), make(tone(880, 3.0, 48_000))

@@ -65,23 +65,8 @@ ENDLESS_TAG = b"ID3\x04\x00\x00" + synchsafe(2**28 - 1)
 # Nothing to play
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        b"This is a text, and not a sound at all.\n" * 50,
-        b"<!doctype html><html><body>Not found</body></html>",
-        b"#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\nsegment0.ts\n#EXT-X-ENDLIST\n",
-        b"ffconcat version 1.0\nfile '/etc/passwd'\n",
-        b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\nc=IN IP4 127.0.0.1\r\nm=audio 5004 RTP/AVP 0\r\n",
-        b"\x89PNG\r\n\x1a\n" + bytes(500),
-        bytes(70_000),
-        b"\xff",
-        b"",
-    ],
-    ids=["text", "html", "hls", "concat", "sdp", "png", "zeros", "one byte", "nothing"],
-)
-def test_what_is_no_audio(file: bytes) -> None:
-    assert failure_of_opening(file).code is (FailureCode.NOT_AUDIO if file else FailureCode.EMPTY)
+def test_a_file_of_nothing_is_empty() -> None:
+    assert failure_of_opening(b"").code is FailureCode.EMPTY
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -120,16 +105,6 @@ def test_what_cannot_be_played_is_named(
     assert failure.code is code
     for part in words:
         assert part in failure.message
-
-
-def test_a_small_mp4_that_wants_gigabytes_of_index() -> None:
-    file = bytearray(m4a(tone(440, 0.02)))
-    sample_sizes, samples_of_chunks = file.find(b"stsz"), file.find(b"stsc")
-    struct.pack_into(">II", file, sample_sizes + 8, 1, 80_000_000)
-    struct.pack_into(">III", file, samples_of_chunks + 8, 1, 1, 80_000_000)
-    assert len(file) < 4000
-    # Without the limit on allocations this takes 2.8 GB and eight seconds.
-    assert failure_of_opening(bytes(file)).code in (FailureCode.CORRUPT, FailureCode.LIMIT_EXCEEDED)
 
 
 def test_a_flac_header_with_absurd_values() -> None:

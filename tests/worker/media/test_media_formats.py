@@ -1,6 +1,5 @@
 """Each format from file to PCM: the decoded audio is aligned with the signal, at the right pitch and length."""
 
-import io
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +7,15 @@ import pytest
 
 from tests.support import audio_files
 from tests.support.audio_files import encoded, id3, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
-from tests.support.media_files import UnseekableReader, decode_bytes, decode_rest, loudest_hz, open_bytes, snr_db
+from tests.support.media_files import (
+    CountingReader,
+    UnseekableReader,
+    decode_bytes,
+    decode_rest,
+    loudest_hz,
+    open_bytes,
+    snr_db,
+)
 from tonearm.core.track_info import SoundForm
 
 SECONDS = 2.0
@@ -37,17 +44,6 @@ def test_wav_is_wav_whatever_its_samples_look_like(frequency_hz: float) -> None:
     got = decode_rest(media)
     assert media.facts.probe_name == "wav"
     assert loudest_hz(got) == pytest.approx(frequency_hz, abs=1)
-
-
-class CountingReader(io.BytesIO):
-    """Counts what is read of it."""
-
-    read_bytes = 0
-
-    def read(self, size: int | None = -1) -> bytes:
-        data = super().read(size)
-        self.read_bytes += len(data)
-        return data
 
 
 @pytest.mark.parametrize("container", ["wav", "w64"])

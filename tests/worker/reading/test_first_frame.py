@@ -9,7 +9,7 @@ import av
 import pytest
 
 from tests.support.audio_files import encoded, mp3, music
-from tests.support.media_files import UnseekableReader
+from tests.support.media_files import DrippingReader, UnseekableReader
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.worker.reading.first_frame import MOST_SEARCHED_BYTES, from_first_frame
 
@@ -92,14 +92,9 @@ def test_layer_1_and_frames_with_a_checksum_are_found() -> None:
     assert found_in(with_checksum[10:])[0] == 246
 
 
-class Dripping(UnseekableReader):
-    def read(self, n: int) -> bytes:
-        return super().read(min(n, 1))
-
-
 def test_headers_may_come_in_pieces() -> None:
     sound, begins = stream(*FORMS[0])
-    reader = Dripping(sound[begins[2] + 5 :])
+    reader = DrippingReader(sound[begins[2] + 5 :], 1)
     skipped, data = from_first_frame(reader.read(1), reader)
     assert skipped == begins[3] - begins[2] - 5
     assert data == sound[begins[3] :][: len(data)]

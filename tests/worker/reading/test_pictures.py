@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import flac, m4a, mp3, music, synchsafe
-from tests.support.media_files import UnseekableReader, decode_rest, open_bytes
+from tests.support.media_files import CountingReader, UnseekableReader, decode_rest, open_bytes
 from tests.support.pictures import flac_with, m4a_with, mp3_with, picture_block, png
 from tonearm.core.failure import PlayError
 from tonearm.worker.media.facts import read_picture
@@ -66,15 +66,6 @@ FILES: Final[dict[str, tuple[str, Callable[[], bytes], bool]]] = {
 }  # fmt: skip
 
 
-class CountingReader(io.BytesIO):
-    bytes_read = 0
-
-    def read(self, n: int | None = -1, /) -> bytes:
-        data = super().read(n)
-        self.bytes_read += len(data)
-        return data
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_it_plays_as_it_would_without(name: str) -> None:
     kind, make, has_picture = FILES[name]
@@ -88,7 +79,7 @@ def test_it_plays_as_it_would_without(name: str) -> None:
         assert media.facts.has_picture is has_picture
         assert np.array_equal(decode_rest(media), decode_rest(open_bytes(plain, reader=plain_reader)))
         media.close()
-    assert whole.bytes_read < 17 * MIB
+    assert whole.read_bytes < 17 * MIB
     picture = read_picture(io.BytesIO(file), name="song", content_type=None, size_bytes=len(file))
     assert picture.startswith(SMALL) is has_picture
 

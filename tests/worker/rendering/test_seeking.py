@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from tests.support.audio_files import flac, mp3, music, wav
 from tests.support.decoder_driver import DecoderDriver, feed_of, open_order, running_decoder
 from tests.support.media_files import Samples, decode_bytes, samples_of
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     Audio,
@@ -49,14 +47,10 @@ class SeekingDriver:
         self.driver.feeds[1, source] = feed_of(data)
         self.driver.send(structs.replace(open_order(1, source, len(data)), **changes))
 
-    def cut_to(self, source: int, following: int | None = None) -> None:
+    def cut_to(self, source: int) -> None:
         self.current = source
-        self.plan(source, following)
-
-    def plan(self, switch_to: int | None, following: int | None) -> None:
         self.epoch += 1
-        epochs = self.epoch, self.epoch - 1
-        self.driver.send(Plan(1, *epochs, self.next_frame, switch_to, self.current, following, Filters()))
+        self.driver.send(Plan(1, self.epoch, self.epoch - 1, self.next_frame, source, source, None, Filters()))
 
     def seek(self, source: int, new_source: int, sample: int) -> None:
         self.driver.send(SeekSource(1, source, new_source, sample))
@@ -166,27 +160,6 @@ def test_a_source_that_is_decoded_to_its_end_can_still_be_sought(player: Seeking
         player.driver.wait_for(Decoded, source=number)
         heard = player.play_from(target, samples_of(short[44:]), 50)
         assert marks_of(heard)[-1].kind is MarkKind.END
-
-
-@pytest.mark.parametrize("name", ["wav", "flac"])
-def test_tracks_cut_from_one_file_join_as_the_file_is(player: SeekingDriver, name: str) -> None:
-    whole = decode_bytes(file_of(name))
-    cuts = [0, 61_111, 61_111 + 48_048, 200_000, None]
-    for number, (start, end) in enumerate(pairwise(cuts), start=1):
-        player.open(file_of(name), number, start_sample=start, end_sample=end)
-    player.cut_to(1, following=2)
-    heard: list[Audio] = []
-    for number in (1, 2, 3, 4):
-        while not any(mark.kind is MarkKind.BEGIN and mark.source == number for mark in marks_of(heard)):
-            heard += player.play(1)
-        if 1 < number < 4:
-            player.current = number
-            player.plan(None, number + 1)
-    heard += player.play(400)
-    sound = samples_of(b"".join(audio.pcm for audio in heard))
-    assert np.array_equal(sound[: len(whole)], whole)
-    assert not sound[len(whole) :].any()
-    assert len(sound) - len(whole) < FRAME_SAMPLES
 
 
 def test_a_source_that_can_only_be_read_in_order_plays_from_its_start(player: SeekingDriver) -> None:
