@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, PCM_ONLY, Output, Outputs
@@ -138,24 +139,9 @@ class SessionBench:
         """Sends a plan based on the epoch that is being sent; its frames come with `render`."""
         self.epoch += 1
         self.filters = filters or self.filters
-        base_epoch = self.sent_epoch if base_epoch is None else base_epoch
-        after = switch_to or after
-        fades = crossfade, cut_fade
-        plan = Plan(
-            1,
-            self.epoch,
-            base_epoch,
-            at_frame,
-            switch_to,
-            after,
-            following,
-            self.filters,
-            *fades,
-            outputs=outputs,
-            overlays=self.overlays,
-            pauses=self.pauses,
-        )
-        self.session.plan(plan)
+        epochs = self.epoch, self.sent_epoch if base_epoch is None else base_epoch
+        plan = Plan(1, *epochs, at_frame, switch_to, switch_to or after, following, self.filters, crossfade, cut_fade)
+        self.session.plan(structs.replace(plan, outputs=outputs, overlays=self.overlays, pauses=self.pauses))
         self.only_passes = False
         self.crossfade = crossfade
         self.granted = min(self.granted, max(at_frame, self.sent) + SHORT_GRANT_FRAMES)

@@ -1,13 +1,12 @@
 """Which session a decoder process renders next, and how soon a change is sent while many others are rendered."""
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
+from tests.support.decoder_driver import SentAudio, running_decoder
 from tests.support.session_bench import MemorySource, SessionBench
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
@@ -23,12 +22,6 @@ BOTH = frozenset({PCM, OPUS})
 QUIETER = Filters(volume=0.5)
 PLAYERS = 40
 CHANGED = 30
-
-
-@pytest.fixture
-def driver() -> Iterator[DecoderDriver]:
-    with running_decoder() as driver:
-        yield driver
 
 
 class Renders:
@@ -100,20 +93,6 @@ def test_a_change_is_rendered_in_a_short_block_first(is_heard: bool) -> None:
     assert frames == ([FIRST_BLOCK_FRAMES, ENCODED_BLOCK_FRAMES, rest] if is_heard else [SHORT_GRANT_FRAMES])
 
 
-@pytest.fixture
-def busy(driver: DecoderDriver, tmp_path: Path) -> DecoderDriver:
-    """Forty players, of which ten frames were sent. To encode ten more of each takes longer than a frame lasts."""
-    path = tmp_path / "song.wav"
-    path.write_bytes(wav(music(3.0)))
-    for session in range(1, PLAYERS + 1):
-        driver.begin(session)
-        driver.open_file(path, session)
-    for session in range(1, PLAYERS + 1):
-        SentAudio(driver, session).play(GRANT_FRAMES)
-    driver.received.clear()
-    return driver
-
-
 def grant(session: int) -> bytes:
     return pack(Grant(session, 2, 10, GRANT_FRAMES + 10, BOTH))
 
@@ -122,11 +101,20 @@ GRANTS = b"".join(grant(session) for session in range(1, PLAYERS + 1))
 CHANGE = pack(Plan(CHANGED, 3, 2, 10, None, 1, None, QUIETER, outputs=BOTH)) + grant(CHANGED)
 
 
-def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_same_beat(busy: DecoderDriver) -> None:
-    busy.send_bytes(GRANTS + CHANGE)
+def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_same_beat(tmp_path: Path) -> None:
+    """Ten frames of each were sent. To encode ten more of all of them takes longer than a frame lasts."""
+    path = tmp_path / "song.wav"
+    path.write_bytes(wav(music(3.0)))
     arrived: list[Audio] = []
-    while sum(audio.frames for audio in arrived if audio.session != CHANGED) < (PLAYERS - 1) * 10:
-        arrived += [message for message in busy.step() if isinstance(message, Audio)]
+    with running_decoder() as driver:
+        for session in range(1, PLAYERS + 1):
+            driver.begin(session)
+            driver.open_file(path, session)
+        for session in range(1, PLAYERS + 1):
+            SentAudio(driver, session).play(GRANT_FRAMES)
+        driver.send_bytes(GRANTS + CHANGE)
+        while sum(audio.frames for audio in arrived if audio.session != CHANGED) < (PLAYERS - 1) * 10:
+            arrived += [message for message in driver.step() if isinstance(message, Audio)]
     first = next(index for index, audio in enumerate(arrived) if audio.epoch == 3)
     assert first <= 5, "what was rendered before the change came, and no more"
     assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from tests.support.pcm import channels, sounds_the_same
-from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, render_all, risen, with_tail
+from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, render_all
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM
 from tonearm.decoder.messages import BURST_FRAMES, GRANT_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, process
-from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 from tonearm.worker.rendering.block_packets import BLOCK_FRAMES
 
 QUIET = Filters(volume=0.25)
@@ -70,25 +69,10 @@ def test_no_more_than_granted_is_rendered() -> None:
         assert bench.end_frame == sent + GRANT_FRAMES
 
 
-def test_a_source_that_starts_in_its_middle_reports_its_position() -> None:
-    source = MemorySource(1, 5 * FRAME_SAMPLES, start_sample=123_456, ends=True)
-    bench = SessionBench({1: source})
-    bench.play(1)
-    assert sounds_the_same(bench.run(), risen(whole(bench, 1)))
-    assert [audio.position_samples for audio in bench.audios if audio.frames] == [123_456]
-
-
 def test_a_source_that_ends_without_a_sample_has_no_begin() -> None:
-    """Opened again at its very end, after a decoder process has died."""
-    bench = SessionBench({1: MemorySource(1, 0, start_sample=SECOND, ends=True)}, first_frame=7)
-    bench.play(1)
-    bench.run()
-    assert bench.marks == [end(7, 1)]
-
-    waiting = SessionBench({1: MemorySource(1, ends=True), 2: MemorySource(2, SECOND, ends=True)})
-    waiting.play(1, following=2)
-    assert waiting.run() == whole(waiting, 2)
-    assert waiting.marks == [end(0, 1), begin(0, 2), end(50, 2)]
+    bench = playing(0, SECOND, following=2)
+    assert bench.run() == whole(bench, 2)
+    assert bench.marks == [end(0, 1), begin(0, 2), end(50, 2)]
 
 
 # Joins
@@ -195,28 +179,6 @@ def test_a_source_that_follows_itself_does_not_hang() -> None:
 
 
 # Plans
-
-
-def test_a_switch_begins_with_the_first_frame_that_was_not_sent() -> None:
-    bench = playing(SECOND, SECOND, sent=7)
-    assert bench.end_frame > 7
-    bench.play(2)
-    first, second = whole(bench, 1), whole(bench, 2)
-    joint = with_tail(frames_of(second, 0, 1), frames_of(first, 7, 8)[: 4 * GLIDE_SAMPLES])
-    assert sounds_the_same(bench.run(), frames_of(first, 0, 7) + joint + second[FRAME_BYTES:])
-    assert bench.marks == [begin(0, 1), begin(7, 2), end(57, 2)]
-
-
-def test_a_switch_to_silence() -> None:
-    bench = playing(SECOND)
-    bench.run(7)
-    bench.plan(7, switch_to=0)
-    (audio,) = bench.render()
-    tail = with_tail(b"", frames_of(whole(bench, 1), 7, 8)[: 4 * GLIDE_SAMPLES])
-    assert (audio.source, audio.frames, audio.marks) == (0, 1, ())
-    assert sounds_the_same(bytes(audio.pcm), tail)
-    bench.plan(8, filters=QUIET, base_epoch=bench.epoch)
-    assert bench.render() == []
 
 
 def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
