@@ -30,7 +30,6 @@ from tonearm.decoder.messages import (
     SeekSource,
     Want,
 )
-from tonearm.decoder.messages import Audio as AudioMessage
 
 FRAMES_A_SETTING = 12
 EFFECTS = (*ONE_OF_EACH, Normalization(), Limiter(-3.0, enabled=True))
@@ -79,14 +78,11 @@ class Listener:
 
     def play(self, frames: int) -> None:
         end = self._at_frame + frames
-        while self._at_frame < end:
-            self._driver.send(Grant(self._session, self._epoch, self._at_frame, end, self._outputs))
-            audio = self._driver.wait_for(AudioMessage, self._session)
-            if audio.epoch == self._epoch:
-                assert audio.first_frame == self._at_frame
-                self._at_frame = min(audio.first_frame + audio.frames, end)
-                self.heard |= {PCM} if any(audio.pcm) else set()
-                self.heard |= {output for output, packets in audio.packets if any(packets)}
+        for audio in self._driver.listen(self._session, self._epoch, self._at_frame, end, self._outputs):
+            assert audio.first_frame == self._at_frame
+            self._at_frame = min(audio.first_frame + audio.frames, end)
+            self.heard |= {PCM} if any(audio.pcm) else set()
+            self.heard |= {output for output, packets in audio.packets if any(packets)}
 
     def end(self) -> None:
         """Ends the session once the MP3 of all frames is there. No source may have failed."""

@@ -1,5 +1,6 @@
 """A real decoder process, driven step by step: as the node does, but without a loop and without players."""
 
+import math
 import mmap
 import os
 import select
@@ -16,7 +17,7 @@ from tests.support.decoder_forks import start_alone, start_decoder
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tests.support.sandboxing import SANDBOX
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.frame import FRAME_BYTES, PCM_ONLY, Outputs
 from tonearm.decoder.message_coding import MessageSplitter, pack
 from tonearm.decoder.messages import (
     END_MEMORY,
@@ -30,6 +31,7 @@ from tonearm.decoder.messages import (
     FromNode,
     Grant,
     Mark,
+    MarkKind,
     OpenSession,
     OpenSource,
     Plan,
@@ -142,6 +144,19 @@ class DecoderOrders:
                     del self.received[index]
                     return message
             self.step()
+
+    def listen(
+        self, session: int = 1, epoch: int = 2, frame: int = 0, up_to: float = math.inf, outputs: Outputs = PCM_ONLY
+    ) -> Iterator[Audio]:
+        """The audio of this epoch, granted as it is taken: up to a frame, or to the end of a source that nothing
+        follows."""
+        is_over = False
+        while frame < up_to and not is_over:
+            self.send(Grant(session, epoch, frame, int(min(frame + GRANT_FRAMES, up_to)), outputs))
+            audio = self.wait_for(Audio, session, that=lambda audio: audio.epoch == epoch)
+            frame = audio.first_frame + audio.frames
+            is_over = bool(audio.marks) and audio.marks[-1].kind in (MarkKind.END, MarkKind.INTERRUPTED)
+            yield audio
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Polls what has no message, such as the threads of the process."""
@@ -267,9 +282,9 @@ class SentAudio:
 
     def play(self, frames: int) -> bytes:
         """Plays on, up to `frames` frames, or to the end of a source without a next one."""
-        while self.frames < frames and not (self.marks and self.marks[-1].kind != 0):
-            self._driver.send(Grant(self._session, self._epoch, self.frames, min(self.frames + GRANT_FRAMES, frames)))
-            self.take(self._driver.wait_for(Audio, self._session))
+        if not (self.marks and self.marks[-1].kind is not MarkKind.BEGIN):
+            for audio in self._driver.listen(self._session, self._epoch, self.frames, frames):
+                self.take(audio)
         return self.pcm
 
 

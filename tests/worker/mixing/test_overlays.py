@@ -1,5 +1,7 @@
 """Overlays over a session's music: sample for sample, over cuts, fades, pauses and what is missing."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -26,6 +28,17 @@ def bench_with(*overlays: bytes, filters: Filters = PLAIN, music: bool = True) -
     bench = SessionBench(sources, filters)
     if music:
         bench.plan(0, switch_to=1, following=2)
+    return bench
+
+
+def begun(
+    *overlays: bytes, order: OverlayOrder | None = None, at_frame: int = 0, pauses: bool = False, **more: Any
+) -> SessionBench:
+    """Music in which an overlay, the first one, begins with this frame."""
+    bench = bench_with(*overlays, **more)
+    if at_frame:
+        bench.run(at_frame)
+    begin(bench, order or overlay(), pauses=pauses)
     return bench
 
 
@@ -75,9 +88,7 @@ def heard_as(bench: SessionBench, expected: NDArray[np.float64], within: float =
 
 
 def test_it_sounds_over_the_music_from_its_first_sample_to_its_last_and_where_it_is_is_reported() -> None:
-    bench = bench_with(CLIP)
-    bench.run(12)
-    begin(bench, overlay())
+    bench = begun(CLIP, at_frame=12)
     bench.run()
     heard_as(bench, under(MUSIC + OTHER, (12, CLIP, 1.0)))
     reported = [audio for audio in bench.audios if audio.overlays]
@@ -91,8 +102,7 @@ def test_it_sounds_over_the_music_from_its_first_sample_to_its_last_and_where_it
 
 
 def test_the_volume_is_its_own_and_the_filters_are_the_musics() -> None:
-    bench = bench_with(CLIP, filters=Filters(volume=0.5, effects=PLAIN.effects))
-    begin(bench, overlay(volume=0.25))
+    bench = begun(CLIP, filters=Filters(volume=0.5, effects=PLAIN.effects), order=overlay(volume=0.25))
     bench.run()
     expected = under(MUSIC) / 2
     clip = sound(CLIP)
@@ -101,9 +111,7 @@ def test_the_volume_is_its_own_and_the_filters_are_the_musics() -> None:
 
 
 def test_the_music_is_lowered_meanwhile_and_glides_there_and_back() -> None:
-    bench = bench_with(bytes(len(CLIP)))
-    bench.run(10)
-    begin(bench, overlay(duck_db=-12.0, fade=4_800))
+    bench = begun(bytes(len(CLIP)), order=overlay(duck_db=-12.0, fade=4_800), at_frame=10)
     bench.run()
     gains = np.ones(len(sound(MUSIC)))
     at, end = 10 * FRAME_SAMPLES, 31 * FRAME_SAMPLES
@@ -115,8 +123,7 @@ def test_the_music_is_lowered_meanwhile_and_glides_there_and_back() -> None:
 
 
 def test_music_that_begins_after_an_overlay_without_music_is_not_lowered_any_more() -> None:
-    bench = bench_with(CLIP, music=False)
-    begin(bench, overlay(duck_db=-20.0, fade=9_600))
+    bench = begun(CLIP, music=False, order=overlay(duck_db=-20.0, fade=9_600))
     bench.run()
     assert len(bench.frames) == 21  # then nothing is sent, as long as it may be
     begin(bench)
@@ -152,8 +159,7 @@ def test_the_deepest_of_several_says_how_low_the_music_is() -> None:
 
 
 def test_it_sounds_alone_where_no_music_is_planned() -> None:
-    bench = bench_with(CLIP, music=False)
-    begin(bench, overlay())
+    bench = begun(CLIP, music=False)
     bench.run()
     assert len(bench.frames) == 21
     heard_as(bench, sound(CLIP))
@@ -173,9 +179,7 @@ def test_it_goes_on_behind_the_end_of_the_music() -> None:
 
 @pytest.mark.parametrize("change", [3, 7, 20])
 def test_a_cut_leaves_it_as_it_is(change: int) -> None:
-    bench = bench_with(CLIP)
-    bench.run(5)
-    begin(bench, overlay())
+    bench = begun(CLIP, at_frame=5)
     bench.run(5 + change)
     bench.plan(bench.sent, switch_to=2)
     bench.run()
@@ -187,8 +191,7 @@ def test_a_cut_leaves_it_as_it_is(change: int) -> None:
 
 
 def test_a_change_of_filters_leaves_it_as_it_is() -> None:
-    bench = bench_with(CLIP)
-    begin(bench, overlay())
+    bench = begun(CLIP)
     for frame in (3, 4, 9, 17):
         bench.run(frame)
         bench.plan(frame, after=1, following=2, filters=Filters(volume=0.0, effects=PLAIN.effects))
@@ -221,9 +224,7 @@ def test_a_crossfade_goes_on_under_it() -> None:
 
 @pytest.mark.parametrize("duck_db", [0.0, -20.0])
 def test_held_music_stands_still_and_goes_on_with_the_sample_it_stood_at_not_lowered_any_more(duck_db: float) -> None:
-    bench = bench_with(CLIP)
-    bench.run(10)
-    begin(bench, overlay(duck_db=duck_db, fade=9_600), pauses=True)
+    bench = begun(CLIP, order=overlay(duck_db=duck_db, fade=9_600), at_frame=10, pauses=True)
     bench.run()
     assert len(bench.frames) == 31  # nothing more than the overlay
     alone = [audio for audio in bench.audios if audio.position_rate == 0]
@@ -268,8 +269,7 @@ def test_what_goes_on_with_the_music_stands_still_while_it_is_held(
 
 
 def test_one_that_is_stopped_fades_out_within_5_ms() -> None:
-    bench = bench_with(CLIP)
-    begin(bench, overlay())
+    bench = begun(CLIP)
     bench.run(8)
     begin(bench)
     bench.run()
@@ -404,8 +404,7 @@ def test_one_that_has_begun_goes_on_in_another_session() -> None:
 
 
 def test_over_and_done_with_it_costs_nothing_any_more() -> None:
-    bench = bench_with(CLIP)
-    begin(bench, overlay(duck_db=-12.0, fade=2_000))
+    bench = begun(CLIP, order=overlay(duck_db=-12.0, fade=2_000))
     assert not bench.session.has_overlays
     bench.render()
     assert bench.session.has_overlays

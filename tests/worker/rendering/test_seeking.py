@@ -13,13 +13,11 @@ from tests.support.decoder_driver import DecoderDriver, feed_of, open_order, run
 from tests.support.media_files import Samples, decode_bytes, samples_of
 from tonearm.core.filters import Filters
 from tonearm.decoder.messages import (
-    GRANT_FRAMES,
     Audio,
     Data,
     Decoded,
     DropSource,
     Failed,
-    Grant,
     Mark,
     MarkKind,
     Opened,
@@ -59,17 +57,9 @@ class SeekingDriver:
     def play(self, frames: int) -> list[Audio]:
         """The audio of the newest plan, up to so many frames of it from here, or to the end of the source."""
         heard: list[Audio] = []
-        last = self.next_frame + frames
-        while self.next_frame < last:
-            granted = min(self.next_frame + GRANT_FRAMES, last)
-            self.driver.send(Grant(1, self.epoch, self.next_frame, granted))
-            audio = self.driver.wait_for(Audio)
-            if audio.epoch != self.epoch:
-                continue
+        for audio in self.driver.listen(1, self.epoch, self.next_frame, self.next_frame + frames):
             heard.append(structs.replace(audio, pcm=bytes(audio.pcm)))
             self.next_frame = audio.first_frame + audio.frames
-            if audio.marks and audio.marks[-1].kind is MarkKind.END:
-                break
         return heard
 
     def play_from(self, sample: int, whole: Samples, frames: int, *, steps: int = 0) -> list[Audio]:

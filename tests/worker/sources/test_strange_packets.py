@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.audio_files import music, opus
-from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
+from tests.support.decoder_driver import DecoderDriver, running_decoder
 from tests.support.packet_source import packets_in
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, MOST_OPUS_PACKET_BYTES, PCM, Output
-from tonearm.decoder.messages import Audio, Grant, MarkKind, Plan, SeekSource
+from tonearm.decoder.messages import MarkKind, Plan, SeekSource
 from tonearm.server.stream_bodies import OggOpusStream
 from tonearm.worker.media.opus_decoding import PacketDecoding
 from tonearm.worker.media.opus_packets import SourcePacket
@@ -46,15 +46,10 @@ def test_a_packet_that_is_too_long_is_not_passed_on(length: int) -> None:
     with running_decoder() as driver:
         driver.begin()
         driver.open_bytes(ogg(packets))
-        sent = SentAudio(driver)
-        passed: list[bytes] = []
-        while not (sent.marks and sent.marks[-1].kind is MarkKind.END):
-            driver.send(Grant(1, 2, sent.frames, sent.frames + 40, outputs))
-            audio = driver.wait_for(Audio)
-            sent.take(audio)
-            for _, of_output in audio.packets:
-                passed += of_output
-        assert sent.frames >= len(packets) - 3
+        heard = list(driver.listen(outputs=outputs))
+        passed = [packet for audio in heard for _, of_output in audio.packets for packet in of_output]
+        assert heard[-1].marks[-1].kind is MarkKind.END
+        assert sum(audio.frames for audio in heard) >= len(packets) - 3
         assert max(map(len, passed)) <= MOST_OPUS_PACKET_BYTES
         assert len(set(passed) & set(song())) > len(song()) // 2  # what is whole goes as it is
 
@@ -98,14 +93,7 @@ def test_a_file_on_disk_is_played_and_sought_across_a_hole(tmp_path: Path, form:
 
 def frames_to_the_end(driver: DecoderDriver, form: Output, source: int, epoch: int, first_frame: int = 0) -> int:
     """How many frames a source has from this frame on, in one run."""
-    frames = 0
-    while True:
-        sent = first_frame + frames
-        driver.send(Grant(1, epoch, sent, sent + 40, frozenset({form})))
-        audio = driver.wait_for(Audio)
-        if audio.epoch != epoch:
-            continue
-        frames += audio.frames
-        assert [mark.kind for mark in audio.marks if mark.source == source] != [MarkKind.INTERRUPTED]
-        if any(mark.kind is MarkKind.END and mark.source == source for mark in audio.marks):
-            return frames
+    heard = list(driver.listen(1, epoch, first_frame, outputs=frozenset({form})))
+    marks = [(mark.kind, mark.source) for audio in heard for mark in audio.marks]
+    assert marks[-1] == (MarkKind.END, source)
+    return sum(audio.frames for audio in heard)
