@@ -163,6 +163,15 @@ async def being_started(pool: DecoderPool, number: int) -> int:
     return pool.process_ids[-1]
 
 
+async def end(process_id: int, *owners: Owner, by: signal.Signals = signal.SIGKILL) -> None:
+    """Waits until these have lost it."""
+    losses = [len(owner.losses) for owner in owners]
+    os.kill(process_id, by)
+    await eventually(
+        lambda: all(len(owner.losses) > before for owner, before in zip(owners, losses, strict=True)), "losses"
+    )
+
+
 @pytest.fixture
 def song(tmp_path: Path) -> Path:
     path = tmp_path / "song.flac"
@@ -197,8 +206,7 @@ async def test_sessions_of_a_killed_process_move_to_the_spare(song: Path) -> Non
         spare = await spare_ready(pool)
         lost = [owner for owner in owners if owner.process_id == killed]
         kept = [owner for owner in owners if owner.process_id == spared]
-        os.kill(killed, signal.SIGKILL)
-        await eventually(lambda: all(owner.losses for owner in lost), "the losses were reported")
+        await end(killed, *lost)
         assert [owner.losses for owner in lost] == [[()]] * 4  # A kill is no fault of a source.
         assert [owner.losses for owner in kept] == [[]] * 4
         assert [owner.process_id for owner in lost] == [spare] * 4
@@ -213,12 +221,10 @@ async def test_sessions_move_before_the_dead_process_is_replaced(song: Path) -> 
     async with running_pool(starter=one_by_one(held=3)) as pool:
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
         first, spare = pool.process_ids
-        os.kill(first, signal.SIGKILL)
-        await eventually(lambda: owners[0].losses, "the first loss")
+        await end(first, owners[0])
         assert [owner.process_id for owner in owners] == [spare] * 5
         starting = await being_started(pool, 2)
-        os.kill(spare, signal.SIGKILL)
-        await eventually(lambda: len(owners[0].losses) == 2, "the second loss")
+        await end(spare, owners[0])
         assert [owner.process_id for owner in owners] == [None] * 5
         os.kill(starting, signal.SIGCONT)
         await eventually(lambda: owners[0].process_id is not None, "a process for them")
@@ -232,8 +238,7 @@ async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: P
         owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
         killed, spared = pool.process_ids_in_use
         starting = await being_started(pool, 3)
-        os.kill(killed, signal.SIGKILL)
-        await eventually(lambda: owners[0].losses, "the loss was reported")
+        await end(killed, owners[0])
         assert {owner.process_id for owner in owners} == {spared}
         os.kill(starting, signal.SIGCONT)
         for owner in owners:
@@ -262,8 +267,7 @@ async def test_a_spare_killed_while_it_starts_is_replaced() -> None:
 async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(song: Path) -> None:
     async with first_process_only() as pool:
         first = Owner(pool)
-        os.kill(pool.process_ids[0], signal.SIGKILL)
-        await eventually(lambda: first.losses, "the process is gone")
+        await end(pool.process_ids[0], first)
         second, third = Owner(pool), Owner(pool)
         assert (first.session, second.session, third.session) == (None, None, None)
         pool.forget(third)
@@ -352,8 +356,7 @@ async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None
     async with running_pool(1, timeouts) as pool:
         owner = Owner(pool)
         (hanging,) = pool.process_ids_in_use
-        os.kill(hanging, signal.SIGSTOP)
-        await eventually(lambda: owner.losses, "the loss was reported")
+        await end(hanging, owner, by=signal.SIGSTOP)
         assert owner.losses == [()]  # It worked on nothing.
         assert not is_alive(hanging)
         await owner.plays(song)
@@ -482,8 +485,7 @@ async def test_a_session_with_an_error_of_its_own_harms_no_other(
             broken.play(song)
             await eventually(lambda: "could not be processed" in caplog.text, "the failure is in the log")
         else:
-            os.kill(pool.process_ids[0], signal.SIGKILL)
-            await eventually(lambda: sound.losses, "the loss was reported")
+            await end(pool.process_ids[0], sound)
         await sound.plays(song)
         assert any(record.exc_info for record in caplog.records)
 
@@ -634,8 +636,7 @@ async def test_all_processes_share_the_sessions_that_move() -> None:
         spare = await spare_ready(pool)
         lost = [owner for owner in owners if owner.process_id == victim]
         assert len(lost) == 16
-        os.kill(victim, signal.SIGKILL)
-        await eventually(lambda: all(owner.losses for owner in lost), "all have moved")
+        await end(victim, *lost)
         moved_to = [owner.process_id for owner in lost]
         assert (moved_to.count(spare), moved_to.count(other)) == (8, 8)
         # Those that come later go where the fewest are, as ever.
@@ -652,20 +653,6 @@ def report(pool: DecoderPool, busy: float, made_s: float = 100.0, late_s: float 
         for _ in range(AVERAGED_REPORTS):
             process._ping(process._asked + 1)
             process._receive(Pong(process._asked, 0.0, 0.5, busy / 2, busy / 2, made_s / 2, late_s, memory))
-
-
-async def test_a_few_who_are_heard_need_not_wait_for_the_next_report() -> None:
-    async with first_process_only() as pool:
-        players = [Owner(pool) for _ in range(5)]
-        report(pool, 1.0, made_s=5.0, late_s=0.1)
-        early = Owner(pool, Urgency.STARTS)
-        assert early.process_id is None  # all that are carried play
-        players[0].claim = Claim(Urgency.UNHEARD, 1)
-        later = Owner(pool, Urgency.STARTS)
-        assert later.process_id is None  # one waits that asked before
-        early.open()
-        unheard = Owner(pool, Urgency.UNHEARD)
-        assert (early.process_id, unheard.process_id) == (players[0].process_id, None)
 
 
 async def test_who_starts_waits_for_room_and_who_plays_does_not() -> None:

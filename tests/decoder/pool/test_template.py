@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.decoder.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, spare_ready
+from tests.decoder.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, end, spare_ready
 from tests.support.audio_files import flac, music
 from tests.support.decoder_forks import QuickStarts
 from tests.support.environment import variables
@@ -142,11 +142,10 @@ async def test_a_killed_process_is_replaced_at_once(song: Path) -> None:
         loop = asyncio.get_running_loop()
         owner = Owner(pool)
         took_s, starts_s = [], []
-        for kills in range(1, 6):
+        for _ in range(5):
             assert owner.process_id is not None
             begun_s = loop.time()
-            os.kill(owner.process_id, signal.SIGKILL)
-            await eventually(lambda kills=kills: len(owner.losses) == kills, "it has moved")  # type: ignore[misc]
+            await end(owner.process_id, owner)
             await spare_ready(pool)
             took_s.append(loop.time() - begun_s)
             begun_s = loop.time()
@@ -169,8 +168,7 @@ async def test_the_death_of_the_template_is_not_noticed(song: Path, caplog: pyte
         assert owner.losses == []
         # A process that was forked from the one is replaced by the other.
         assert owner.process_id is not None
-        os.kill(owner.process_id, signal.SIGKILL)
-        await eventually(lambda: owner.losses, "the loss was reported")
+        await end(owner.process_id, owner)
         assert kind_of(await spare_ready(pool)) == "decoder"
         await owner.plays(song)
 
@@ -216,8 +214,7 @@ async def test_where_no_template_starts_there_are_interpreters(
         assert template.pid is None
         assert caplog.text.count(AS_INTERPRETERS) == 1
         owner = Owner(pool)
-        os.kill(pool.process_ids[0], signal.SIGKILL)
-        await eventually(lambda: owner.losses, "the loss was reported")
+        await end(pool.process_ids[0], owner)
         await spare_ready(pool)
         await owner.plays(song)
         assert caplog.text.count(AS_INTERPRETERS) == 1
