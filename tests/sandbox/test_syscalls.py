@@ -7,7 +7,6 @@ from typing import Final
 
 import pytest
 
-from tests.support import attack
 from tonearm.sandbox import syscalls
 from tonearm.sandbox.rules import decoder_rules, resolver_rules
 from tonearm.sandbox.syscalls import AARCH64, X86_64, Architecture
@@ -54,13 +53,6 @@ def test_each_number_is_the_kernels(architecture: Architecture) -> None:
 def test_what_is_missing_in_a_table_is_missing_in_the_kernel() -> None:
     kernel = numbers_of("aarch64")
     assert not [name for name in X86_64.calls.keys() - AARCH64.calls.keys() if name in kernel]
-
-
-def test_the_numbers_of_the_attack_are_the_kernels() -> None:
-    for column, architecture in enumerate(("x86_64", "aarch64")):
-        kernel = numbers_of(architecture)
-        for name, numbers in attack.NUMBERS.items():
-            assert kernel.get(name) == numbers[column], name
 
 
 def test_the_rules_name_calls_of_the_tables_only() -> None:

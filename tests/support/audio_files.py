@@ -347,32 +347,32 @@ def long_book(hours: int, *, index_first: bool) -> bytes:
     per_chunk = 43
     firsts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])[:-1][::per_chunk]
     duration = count * frame
-    handler = _box(b"hdlr", bytes(8) + b"soun" + bytes(13))
+    handler = box(b"hdlr", bytes(8) + b"soun" + bytes(13))
     head = struct.pack(">IQQIQI", 1 << 24, 0, 0, rate_hz, duration, 0x55C40000)
 
     def index(data_at: int) -> bytes:
         chunks = [(1, per_chunk)] + ([(len(firsts), count % per_chunk)] if count % per_chunk else [])
-        boxes = _box(
+        boxes = box(
             b"stbl",
             _box_of(table, b"stsd"),
-            _box(b"stts", struct.pack(">IIII", 0, 1, count, frame)),
-            _box(b"stsc", struct.pack(">II", 0, len(chunks)), *(struct.pack(">III", *chunk, 1) for chunk in chunks)),
-            _box(b"stsz", struct.pack(">III", 0, 0, count), sizes.astype(">u4").tobytes()),
-            _box(b"stco", struct.pack(">II", 0, len(firsts)), (firsts + data_at).astype(">u4").tobytes()),
+            box(b"stts", struct.pack(">IIII", 0, 1, count, frame)),
+            box(b"stsc", struct.pack(">II", 0, len(chunks)), *(struct.pack(">III", *chunk, 1) for chunk in chunks)),
+            box(b"stsz", struct.pack(">III", 0, 0, count), sizes.astype(">u4").tobytes()),
+            box(b"stco", struct.pack(">II", 0, len(firsts)), (firsts + data_at).astype(">u4").tobytes()),
         )
-        data = _box(b"dinf", _box(b"dref", struct.pack(">II", 0, 1), _box(b"url ", struct.pack(">I", 1))))
-        media = _box(b"mdia", _box(b"mdhd", head), handler, _box(b"minf", _box(b"smhd", bytes(8)), data, boxes))
+        data = box(b"dinf", box(b"dref", struct.pack(">II", 0, 1), box(b"url ", struct.pack(">I", 1))))
+        media = box(b"mdia", box(b"mdhd", head), handler, box(b"minf", box(b"smhd", bytes(8)), data, boxes))
         length_ms = round(duration / rate_hz * 1000)
         track = struct.pack(">IIIIII", 7, 0, 0, 1, 0, length_ms) + bytes(60)
-        edits = _box(b"edts", _box(b"elst", struct.pack(">IIIiI", 0, 1, length_ms, frame, 1 << 16)))
+        edits = box(b"edts", box(b"elst", struct.pack(">IIIiI", 0, 1, length_ms, frame, 1 << 16)))
         movie = struct.pack(">IIIII", 0, 0, 0, 1000, length_ms) + struct.pack(">IH", 1 << 16, 256) + bytes(74)
-        return _box(b"moov", _box(b"mvhd", movie), _box(b"trak", _box(b"tkhd", track), edits, media))
+        return box(b"moov", box(b"mvhd", movie), box(b"trak", box(b"tkhd", track), edits, media))
 
-    kind = _box(b"ftyp", b"M4B \0\0\0\0isomM4B ")
+    kind = box(b"ftyp", b"M4B \0\0\0\0isomM4B ")
     data = b"".join(parts)
     if not index_first:
-        return kind + _box(b"mdat", data) + index(len(kind) + 8)
-    return kind + index(len(kind) + len(index(0)) + 8) + _box(b"mdat", data)
+        return kind + box(b"mdat", data) + index(len(kind) + 8)
+    return kind + index(len(kind) + len(index(0)) + 8) + box(b"mdat", data)
 
 
 @lru_cache(maxsize=64)
@@ -389,7 +389,7 @@ def _book_frames(frequency_hz: float) -> list[bytes]:
     return [file[end - size : end] for size, end in zip(sizes, ends, strict=True)][10:-10]
 
 
-def _box(kind: bytes, *parts: bytes) -> bytes:
+def box(kind: bytes, *parts: bytes) -> bytes:
     """A box of MP4 (ISO 14496-12, 4.2)."""
     return struct.pack(">I4s", 8 + sum(map(len, parts)), kind) + b"".join(parts)
 

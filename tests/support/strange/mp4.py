@@ -4,6 +4,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from tests.support.audio_files import box
 from tests.support.strange import sounds
 from tests.support.strange.dice import Dice
 from tests.support.strange.sounds import Packet, Sound
@@ -22,18 +23,18 @@ _ODDITIES: Final = (
 def mp4_file(dice: Dice) -> bytes:
     dice.draw_oddities(_ODDITIES)
     tracks = [_sound(dice) for _ in range(2 if dice.has("two tracks") else 1)]
-    head = _box(b"ftyp", b"isom\0\0\2\0isomiso2mp41")
+    head = box(b"ftyp", b"isom\0\0\2\0isomiso2mp41")
     if any(oddity.startswith("fragments") for oddity in dice.oddities) or dice.one_in(4):
         return head + _fragmented(dice, tracks[0])
     data = b"".join(packet.data for sound in tracks for packet in sound.packets)
     index_first = dice.one_in(2)
     if not index_first:
-        return head + _box(b"mdat", data) + _index(dice, tracks, len(head) + _DATA_HEADER_BYTES)
+        return head + box(b"mdat", data) + _index(dice, tracks, len(head) + _DATA_HEADER_BYTES)
     # The same draws for both, so that the first one tells how long the index is.
     state = dice.getstate()
     size = len(_index(dice, tracks, 0))
     dice.setstate(state)
-    return head + _index(dice, tracks, len(head) + size + _DATA_HEADER_BYTES) + _box(b"mdat", data)
+    return head + _index(dice, tracks, len(head) + size + _DATA_HEADER_BYTES) + box(b"mdat", data)
 
 
 def _sound(dice: Dice) -> Sound:
@@ -52,7 +53,7 @@ def _index(dice: Dice, tracks: Sequence[Sound], data_at: int) -> bytes:
     for number, sound in enumerate(tracks, 1):
         boxes.append(_track(dice, number, sound, _tables(dice, sound, data_at)))
         data_at += sum(len(packet.data) for packet in sound.packets)
-    return _box(b"moov", _movie_header(dice, tracks[0]), *boxes)
+    return box(b"moov", _movie_header(dice, tracks[0]), *boxes)
 
 
 def _movie_header(dice: Dice, sound: Sound) -> bytes:
@@ -69,12 +70,12 @@ def _track(dice: Dice, number: int, sound: Sound, tables: bytes) -> bytes:
     handler = bytes(4) + b"soun" + bytes(12) + b"sound\0"
     references = _full_box(b"dref", b"\0\0\0\1" + _full_box(b"url ", b"", flags=1))
     described = _full_box(b"stsd", b"\0\0\0\1" + _entry(dice, sound))
-    media = _box(b"minf", _full_box(b"smhd", bytes(4)), _box(b"dinf", references), _box(b"stbl", described, tables))
-    return _box(
+    media = box(b"minf", _full_box(b"smhd", bytes(4)), box(b"dinf", references), box(b"stbl", described, tables))
+    return box(
         b"trak",
         _full_box(b"tkhd", track_head, flags=3),
         _edits(dice, sound),
-        _box(b"mdia", _full_box(b"mdhd", media_head), _full_box(b"hdlr", handler), media),
+        box(b"mdia", _full_box(b"mdhd", media_head), _full_box(b"hdlr", handler), media),
     )
 
 
@@ -87,7 +88,7 @@ def _edits(dice: Dice, sound: Sound) -> bytes:
         struct.pack(">IiI", dice.choice(lengths), dice.choice(times), dice.choice((0x10000, 0x10000, 0, 0x20000)))
         for _ in range(dice.choice((1, 1, 2, 3)))
     ]
-    return _box(b"edts", _full_box(b"elst", struct.pack(">I", len(entries)) + b"".join(entries)))
+    return box(b"edts", _full_box(b"elst", struct.pack(">I", len(entries)) + b"".join(entries)))
 
 
 def _entry(dice: Dice, sound: Sound) -> bytes:
@@ -97,16 +98,16 @@ def _entry(dice: Dice, sound: Sound) -> bytes:
     if sound.codec == "opus":
         gain, pre_skip = dice.odd("gain", sounds.GAINS, 0), dice.odd("pre-skip", sounds.PRE_SKIPS, 312) & 0xFFFF
         special = struct.pack(">BBHIhB", 0, channels & 0xFF, pre_skip, 48_000, gain, 0)
-        return _box(b"Opus", head + _box(b"dOps", special))
+        return box(b"Opus", head + box(b"dOps", special))
     if sound.codec == "flac":
-        return _box(b"fLaC", head + _full_box(b"dfLa", b"\x80\x00\x00\x22" + sound.header[-34:]))
+        return box(b"fLaC", head + _full_box(b"dfLa", b"\x80\x00\x00\x22" + sound.header[-34:]))
     if sound.codec == "alac":
-        return _box(b"alac", head + sound.header)
+        return box(b"alac", head + sound.header)
     config = b"\x05" + bytes((len(sound.header),)) + sound.header
     decoder = b"\x40\x15" + bytes(11) + config
     descriptor = b"\0\0\0\x04" + bytes((len(decoder),)) + decoder + b"\x06\x01\x02"
     stream = b"\x03" + bytes((len(descriptor) - 1,)) + descriptor[1:]
-    return _box(b"mp4a", head + _full_box(b"esds", stream))
+    return box(b"mp4a", head + _full_box(b"esds", stream))
 
 
 def _tables(dice: Dice, sound: Sound, data_at: int) -> bytes:
@@ -156,7 +157,7 @@ def _fragmented(dice: Dice, sound: Sound) -> bytes:
         _full_box(name, bytes(size)) for name, size in ((b"stts", 4), (b"stsc", 4), (b"stsz", 8), (b"stco", 4))
     )
     defaults = _full_box(b"trex", struct.pack(">IIIII", 1, 1, 0, 0, 0))
-    made = _box(b"moov", _movie_header(dice, sound), _track(dice, 1, sound, empty), _box(b"mvex", defaults))
+    made = box(b"moov", _movie_header(dice, sound), _track(dice, 1, sound, empty), box(b"mvex", defaults))
     time = dice.odd("fragments begin late", (1, 48_000, 3600 * 48_000, 2**40, 2**62), 0)
     left, number = list(sound.packets), 0
     while left:
@@ -179,19 +180,14 @@ def _fragment(dice: Dice, number: int, time: int, packets: Sequence[Packet]) -> 
         run = _full_box(b"trun", struct.pack(">Ii", len(packets), data_at) + samples, flags=0x301)
         base = _full_box(b"tfhd", _u32(1), flags=0x20000)
         begun = _full_box(b"tfdt", struct.pack(">Q", time), version=1)
-        return _box(b"moof", _full_box(b"mfhd", _u32(number)), _box(b"traf", base, begun, run))
+        return box(b"moof", _full_box(b"mfhd", _u32(number)), box(b"traf", base, begun, run))
 
     head = header(len(header(0)) + _DATA_HEADER_BYTES)
-    return head + _box(b"mdat", b"".join(packet.data for packet in packets))
-
-
-def _box(kind: bytes, *parts: bytes) -> bytes:
-    body = b"".join(parts)
-    return _u32(len(body) + 8) + kind + body
+    return head + box(b"mdat", b"".join(packet.data for packet in packets))
 
 
 def _full_box(kind: bytes, body: bytes, *, version: int = 0, flags: int = 0) -> bytes:
-    return _box(kind, _u32(version << 24 | flags), body)
+    return box(kind, _u32(version << 24 | flags), body)
 
 
 def _u32(value: int) -> bytes:

@@ -104,20 +104,9 @@ class DecoderStory:
 
     def _plan(self, at_frame: int, switch_to: int | None = None) -> None:
         self._epoch += 1
-        self._driver.send(
-            Plan(
-                self._session,
-                self._epoch,
-                self._epoch - 1,
-                at_frame,
-                switch_to,
-                self._current,
-                self._following or None,
-                self._filters,
-                crossfade=self._fade if self._following else None,
-                outputs=self._outputs,
-            )
-        )
+        epochs, following = (self._epoch, self._epoch - 1), self._following or None
+        plan = Plan(self._session, *epochs, at_frame, switch_to, self._current, following, self._filters)
+        self._driver.send(replace(plan, crossfade=self._fade if following else None, outputs=self._outputs))
         self._before = None
 
     def _go_back(self) -> None:
@@ -163,9 +152,8 @@ class DecoderStory:
             self.ending = "left"
         if self.ending:
             return
-        self._sent = max(
-            self._sent, end - self._dice.randint(0, max(audio.frames - 1, 0))
-        )  # a grant gives a frame more
+        behind = self._dice.randint(0, max(audio.frames - 1, 0))
+        self._sent = max(self._sent, end - behind)  # a grant gives a frame more
         if self._seeks and self._dice.one_in(2):
             self._seek()
         elif self._dice.one_in(8):
