@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -225,28 +224,6 @@ def test_a_late_plan_without_other_filters_is_taken_as_it_is() -> None:
     assert bench.plan.late_plans_total == 0
 
 
-def test_filters_that_were_put_off_glide_although_another_next_source_came_with_them() -> None:
-    """The first plan only has another next source; the one that replaces it has the newer filters, too."""
-    bench = Bench()
-    bench.play(1, 2)
-    assert bench.plan.play(Program(1, 2, Mix(QUIET))) == ()
-    plan = bench.play(1, None, QUIET)
-    bench.send(3)
-    later = plan_in(bench.audio(plan.at_frame, 10))
-    assert later.at_frame == 4
-    assert bench.plan.late_plans_total == 1
-
-
-@pytest.mark.parametrize(("fades_at", "at_frame"), [(2, 4), (3, None), (8, None)])
-def test_a_fade_in_a_frame_that_was_sent_without_it_is_put_off(fades_at: int, at_frame: int | None) -> None:
-    bench = Bench()
-    bench.play(1, 2)
-    bench.send(3)
-    marks = (Mark(MarkKind.FADING, fades_at, 1), Mark(MarkKind.BEGIN, fades_at, 2))
-    orders = bench.audio(0, 10, marks=marks)
-    assert [order.at_frame for order in orders if isinstance(order, Plan)] == ([] if at_frame is None else [at_frame])
-
-
 @pytest.mark.parametrize("dies_first", [True, False])
 def test_a_cut_is_one_also_where_the_process_dies(dies_first: bool) -> None:
     bench = Bench()
@@ -346,36 +323,6 @@ def test_another_session_is_told_whether_its_player_plays_on_meanwhile(sent: int
     assert opened.plays_on == plays_on
 
 
-@pytest.mark.parametrize("has_arrived", [False, True])
-@pytest.mark.parametrize(
-    ("program", "end_frame"),
-    [
-        pytest.param(Program(1, 3, Mix(FLAT)), 7, id="another-one-joins"),
-        pytest.param(Program(1, None, Mix(FLAT)), 7, id="none-joins"),
-        pytest.param(Program(2, 3, Mix(FLAT)), 1, id="cut-to-its-beginning"),
-        pytest.param(Program(3, 2, Mix(FLAT)), 1, id="cut-to-another-one-before-it"),
-    ],
-)
-def test_what_joins_in_the_buffer_is_replaced_by_another_session(
-    program: Program, end_frame: int, has_arrived: bool
-) -> None:
-    """The session after a death has no more than what follows the buffered frames: the joining source from its third
-    frame on."""
-    bench = Bench(frames=5)
-    bench.plan.add(3)
-    bench.play(1, 2)
-    bench.audio(5, 5, marks=(Mark(MarkKind.END, 7, 1), Mark(MarkKind.BEGIN, 7, 2)))
-    bench.send(1)
-    bench.plan.lose()
-    orders = bench.plan.session_opened(2)
-    assert OpenSourceAt(2, 3 * FRAME_SAMPLES, resumes=True) in orders
-    if has_arrived:
-        position = 3 * FRAME_SAMPLES
-        bench.plan.audio(Audio(2, plan_in(orders).epoch, 10, 5, 2, position, (), bytes(5 * FRAME_BYTES)))
-    assert bench.plan.play(program) == (RenewSession(),)
-    assert bench.plan.buffer.end_frame == end_frame
-
-
 def test_a_cut_that_died_before_it_was_heard_begins_where_it_was_to_begin_after_a_pause_too() -> None:
     bench = Bench()
     bench.send(1)
@@ -384,17 +331,6 @@ def test_a_cut_that_died_before_it_was_heard_begins_where_it_was_to_begin_after_
     bench.plan.lose()
     assert OpenSourceAt(2, 5 * FRAME_SAMPLES, resumes=True) in bench.plan.session_opened(2)
     assert bench.plan.fall_silent() == (RenewSession(),)
-
-
-def test_a_rest_forgets_the_buffered_frames_and_goes_on_after_the_one_sent_last() -> None:
-    bench = Bench()
-    bench.send(4)
-    bench.plan.rest()
-    assert bench.plan.buffer.frames_ahead == 0
-    bench.plan.wake()
-    orders = bench.plan.session_opened(2)
-    assert OpenSourceAt(1, 4 * FRAME_SAMPLES, resumes=True) in orders
-    assert plan_in(orders).at_frame == 4
 
 
 def test_without_a_session_nothing_is_ordered() -> None:
@@ -421,24 +357,14 @@ def faded(bench: Bench) -> list[int]:
 
 def crossfading() -> Bench:
     """Source 2 has come in over 1 with frame 5, as far as frames were sent."""
-    bench = crossfade_ahead()
-    comes_in(bench)
-    return bench
-
-
-def crossfade_ahead() -> Bench:
     bench = Bench()
     bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
-    marks = (Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2), Mark(MarkKind.FADED, 15, 1))
-    bench.audio(0, 20, marks=marks)
-    return bench
-
-
-def comes_in(bench: Bench) -> None:
+    bench.audio(0, 20, marks=(Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2), Mark(MarkKind.FADED, 15, 1)))
     bench.send(5)
     assert bench.plan.take_event() == SourceEnded(1, None, fades=True)
     bench.plan.play(Program(2, None, Mix(FLAT)))
     assert bench.plan.take_event() == SourceBegan(2)
+    return bench
 
 
 def test_a_crossfade_is_ordered_and_another_one_changes_the_plan() -> None:
@@ -470,15 +396,6 @@ def test_a_cut_and_a_session_that_ends_end_the_fade(end: Callable[[PlanState], o
     assert bench.plan.take_event() is None
 
 
-def test_a_session_lost_before_the_fade_was_sent_makes_it_an_end() -> None:
-    bench = Bench()
-    bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
-    bench.audio(0, 10, marks=(Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2)))
-    bench.plan.lose()
-    bench.send(5)
-    assert bench.plan.take_event() == SourceEnded(1, None, fades=False)
-
-
 def test_a_cut_can_fade() -> None:
     bench = Bench()
     bench.send(2)
@@ -507,18 +424,6 @@ def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
     assert faded(bench) == [2]
     bench.plan.lose()
     assert faded(bench) == [1]
-
-
-def test_a_crossfade_that_began_is_not_undone_by_a_plan_that_has_it_later() -> None:
-    """The plan was ordered before it began and arrives after it. The sound must not go back to the track that ended."""
-    bench = crossfade_ahead()
-    later = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, replace(CROSS, at_sample=18 * FRAME_SAMPLES)))))
-    comes_in(bench)
-    bench.plan.buffer.pop()
-    order = plan_in(bench.audio(0, 20, epoch=later.epoch))
-    assert (order.after, order.crossfade) == (2, None)
-    assert order.at_frame >= 6
-    assert [bench.plan.buffer.pop().source for _ in range(14)] == [2] * 14  # the frames of the plan before
 
 
 def awake_after_a_sleep() -> Bench:

@@ -151,6 +151,34 @@ class PlanStateMachine(RuleBasedStateMachine):
             self.fade_into_the_next_track(at_sample, samples)
         self.exchange()
 
+    @rule(fades_at=st.sampled_from([None, 960, 2_000, 9_600]), frames=st.integers(1, 12))
+    def a_change_comes_late(self, fades_at: int | None, frames: int) -> None:
+        """Frames of the plan before it were sent meanwhile, maybe those in which another fade begins."""
+        if fades_at is not None:
+            self.two_long_tracks_that_fade(fades_at, 5_000)
+        self.all_goes_its_way()
+        if fades_at is not None and self.next is not None:
+            self.fade_into_the_next_track(20_000, 5_000)
+        else:
+            self.change_filters(0.005)
+        for _ in range(frames):
+            if not isinstance(self.plan.state, Resting):
+                self.tick()
+        self.exchange()
+
+    @rule(fades_at=st.sampled_from([None, 960, 9_600]), sent=st.integers(0, 4))
+    def the_process_dies_before_what_joins_is_sent(self, fades_at: int | None, sent: int) -> None:
+        if fades_at is None:
+            self.cut_to_another_track(Track(5_000), Track(40_000))
+        else:
+            self.two_long_tracks_that_fade(fades_at, 5_000)
+        self.exchange()
+        for _ in range(sent):
+            if not isinstance(self.plan.state, Resting):
+                self.tick()
+        self.the_process_dies()
+        self.open_session()
+
     @rule(track=st.none() | TRACKS)
     def replace_the_next_track(self, track: Track | None) -> None:
         if self.current is not None:
