@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
-import struct
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -45,7 +43,7 @@ async def listen_and_reset(port: int) -> None:
     for _ in range(5):
         async with websocket(port, "/v0/players/p/ws", receive_buffer_bytes=4096) as connection:
             await asyncio.sleep(0)
-            reset(connection)
+            connection.reset()
 
 
 async def listen_at_half_speed(port: int) -> None:
@@ -54,13 +52,6 @@ async def listen_at_half_speed(port: int) -> None:
         while True:
             await connection.reader.read(FRAME_BYTES // 2)
             await asyncio.sleep(FRAME_S)
-
-
-def reset(connection: Connection) -> None:
-    """Ends the connection with RST (SO_LINGER with no time)."""
-    raw = connection.writer.get_extra_info("socket")
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.writer.transport.abort()
 
 
 async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_too_slowly(tmp_path: Path) -> None:

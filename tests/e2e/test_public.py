@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
-from tests.support.http_client import WEBSOCKET_HEADERS, Connection, connected
+from tests.support.http_client import WEBSOCKET_HEADERS, connected
 from tests.support.pictures import flac_with, png
 from tests.support.public_address import PublicNode, public_config, started_public, watching
 from tests.support.running_node import shared_node
@@ -58,13 +58,6 @@ async def beginning(public: PublicNode, target: str, count: int, headers: tuple[
         assert head.status == 200, head
         assert head.header("Access-Control-Allow-Origin") == "*"
         return await connection.reader.readexactly(count)
-
-
-async def is_cut(connection: Connection) -> bool:
-    try:
-        return await connection.read_to_end() == b""
-    except ConnectionResetError:
-        return True
 
 
 NOT_THERE = (
@@ -308,7 +301,7 @@ async def test_each_address_has_so_many_connections_and_the_owner_all_of_his(tmp
             assert (await listener.read_head()).status == 200
         async with connected(public.port) as fourth:
             fourth.send_request("GET", "/")
-            assert await is_cut(fourth)
+            assert await fourth.read_to_cut() == b""
         await eventually(lambda: any("max_per_address" in line for line in public.node.log), "it is logged")
         assert (await public.node.request("GET", "/v0/players/radio", headers=OWNER)).json()["listeners"] <= 3
         await owner(public, "DELETE", "/radio")  # with it its listeners go
@@ -336,10 +329,10 @@ async def test_who_only_looks_gives_way_when_all_places_are_taken(tmp_path: Path
             listener = await stack.enter_async_context(connected(public.port))
             listener.send_request("GET", "/radio.ogg")
             assert (await listener.read_head()).status == 200
-        assert await is_cut(looking)
+        assert await looking.read_to_cut() == b""
         async with connected(public.port) as another:
             another.send_request("GET", "/radio.mp3")
-            assert await is_cut(another)
+            assert await another.read_to_cut() == b""
         assert (await public.node.request("GET", "/info", headers=OWNER)).status == 200
 
 

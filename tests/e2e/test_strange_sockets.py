@@ -8,8 +8,6 @@ the first.
 import asyncio
 import contextlib
 import os
-import socket
-import struct
 from pathlib import Path
 from typing import Final
 
@@ -50,9 +48,7 @@ async def pay(port: int, paid: Visit) -> None:
                         async with asyncio.timeout(PATIENCE_S):
                             await answered.wait()
                 if paid.resets:
-                    raw = connection.writer.get_extra_info("socket")
-                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    return
+                    return connection.reset()
                 connection.writer.write_eof()
             async with asyncio.timeout(PATIENCE_S):
                 await reading

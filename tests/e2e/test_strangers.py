@@ -1,7 +1,6 @@
 """What strangers can do to a running node, and to those who listen to it: nothing."""
 
 import asyncio
-import contextlib
 import re
 import resource
 import signal
@@ -15,7 +14,7 @@ from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, refusal
 from tests.support.e2e_sockets import listening
 from tests.support.eventually import eventually
-from tests.support.http_client import Connection, connected
+from tests.support.http_client import connected
 from tests.support.media_server import MediaServer, stall
 from tests.support.running_node import running_node
 
@@ -29,11 +28,6 @@ HALVES = (
 )
 
 LIMIT_REFUSED = "refused with 429 limit_reached: POST /v0/players"
-
-
-async def cut(connection: Connection) -> None:
-    with contextlib.suppress(ConnectionResetError):
-        await connection.read_to_end()
 
 
 async def test_300_that_send_half_a_request_harm_nobody_and_go(tmp_path: Path) -> None:
@@ -51,7 +45,7 @@ async def test_300_that_send_half_a_request_harm_nobody_and_go(tmp_path: Path) -
                 strangers.append(await stack.enter_async_context(connected(node.port)))
                 strangers[-1].send(HALVES[number % len(HALVES)])
             assert (await node.request("GET", "/info")).status == 200
-            await asyncio.gather(*map(cut, strangers))
+            await asyncio.gather(*(stranger.read_to_cut() for stranger in strangers))
             await eventually(lambda: node.open_descriptors() <= descriptors + 1, "every stranger is gone")
             await ear.frames_heard(200)
             assert ear.pcm[: len(pcm_of(sound))] == pcm_of(sound)
@@ -130,7 +124,7 @@ async def test_requests_under_way_when_the_node_stops_leave_no_traceback(tmp_pat
         # What is asked now may be answered, or not.
         for connection in asking[4::5]:
             connection.send_request("POST", "/v0/players", body=b'{"id": "late", "uri": "x.wav"}')
-        await asyncio.gather(*map(cut, asking))
+        await asyncio.gather(*(connection.read_to_cut() for connection in asking))
         await node.ended()
     assert not [line for line in node.log if "ERROR" in line or "Traceback" in line]
 

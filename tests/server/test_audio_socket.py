@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import socket
 import struct
 
@@ -23,7 +22,8 @@ from tests.support.http_client import (
 )
 from tests.support.planted_faults import OUR_FAULT, sockets_not_read
 from tonearm.core.errors import LimitReached
-from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.frame import FRAME_BYTES, Output, mp3_output
+from tonearm.core.frame import PCM as PCM_OUTPUT
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import Framing
 from tonearm.server.app import EdgeSettings
@@ -201,11 +201,33 @@ async def test_a_full_player_refuses_with_429(node: StillNode, port: int, path: 
         "ws?format=opus&bitrate=64k", "ws?format=opus&bitrate=600000", "ws?maxLatencyMs=0", "ws?maxLatencyMs=-5",
         "ws?maxLatencyMs=1e3", "stream.ogg?bitrate=5000", "stream.mp3?bitrate=100000", "stream.wav?bitrate=128000",
         "stream.ogg?burst=-1", "stream.mp3?burst=99999", "stream.ogg?chained=2", "stream.wav?maxLatencyMs=x",
+        "events?since=", "events?since=-1", "events?since=1.5", "events?since=x", "events?since=+1",
+        "events?since=1&since=2", "events?since=" + "9" * 30, "events?since=%D9%A1", "events?snapshot=",
+        "events?snapshot=1", "events?snapshot=TRUE", "events?snapshot",
     ],
 )  # fmt: skip
-async def test_wrong_parameters_are_refused(port: int, target: str) -> None:
-    answer = await request(port, "GET", f"/v0/players/p/{target}")
+async def test_wrong_parameters_are_refused(node: StillNode, port: int, target: str) -> None:
+    answer = await request(port, "GET", f"/v0/players/p/{target}", headers=WEBSOCKET_HEADERS)
     assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+    assert node.sinks == []
+
+
+@pytest.mark.parametrize(
+    ("target", "output", "passes_through"),
+    [
+        ("ws", PCM_OUTPUT, False), ("ws?format=opus", Output("opus"), True), ("stream.ogg", Output("opus"), True),
+        ("ws?format=opus&bitrate=64000", Output("opus", 64_000), False), ("stream.mp3", mp3_output(128_000), False),
+        ("stream.ogg?bitrate=64000", Output("opus", 64_000), False), ("stream.wav", PCM_OUTPUT, False),
+    ],
+)  # fmt: skip
+async def test_packets_of_a_source_are_for_who_names_no_bitrate(
+    node: StillNode, port: int, target: str, output: Output, passes_through: bool
+) -> None:
+    async with connected(port) as client:
+        client.send_request("GET", f"/v0/players/p/{target}", WEBSOCKET_HEADERS if target.startswith("ws") else ())
+        await client.read_head()
+        (sink,) = node.listeners
+        assert sink.output == output._replace(passes_through=passes_through)
 
 
 async def test_a_listener_that_takes_nothing_delays_nobody(node: StillNode, port: int) -> None:
@@ -243,8 +265,7 @@ async def test_a_dead_client_is_cut_and_a_living_one_stays(node: StillNode, path
             alive.send_frame(PONG)
             assert (await request(port, "GET", "/info")).status == 200  # the node has read it before
             time.forward(1010.0)
-            with contextlib.suppress(ConnectionResetError):
-                assert await dead.read_to_end() == b""
+            assert await dead.read_to_cut() == b""
         assert (await alive.read_frame()).opcode == PING
         await answers(alive)
 

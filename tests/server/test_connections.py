@@ -48,13 +48,6 @@ async def limited_edge(node: StillNode, limits: ConnectionLimits, password: str 
         yield port
 
 
-async def cut(connection: Connection) -> bytes:
-    """What came before the connection was cut."""
-    with contextlib.suppress(ConnectionResetError):
-        return await connection.read_to_end()
-    return b""
-
-
 async def cut_or_answered(connection: Connection) -> bool:
     """Whether an answer came."""
     with contextlib.suppress(ConnectionResetError):
@@ -78,7 +71,7 @@ async def cut_after(time: LoopTime, port: int, connection: Connection, limit_s: 
     await pass_time(time, port, 0.99 * limit_s)
     assert not is_cut(connection)
     time.forward(0.02 * limit_s)
-    assert await cut(connection) == b""
+    assert await connection.read_to_cut() == b""
 
 
 @pytest.mark.parametrize("half", HALVES)
@@ -97,7 +90,7 @@ async def test_one_that_sends_a_byte_now_and_then_gains_no_time(node: StillNode)
             assert not is_cut(connection)
         connection.send(b"o")
         time.forward(REQUEST_S / 8.1)
-        assert await cut(connection) == b""
+        assert await connection.read_to_cut() == b""
 
 
 @pytest.mark.parametrize("half", [HALF_A_BODY, HALF_A_CHUNK])
@@ -107,7 +100,7 @@ async def test_half_a_body_is_refused_and_the_connection_closed(node: StillNode,
         await pass_time(LoopTime(), port, 1.01 * REQUEST_S)
         answer = await connection.read_answer()
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")
-        assert await cut(connection) == b""
+        assert await connection.read_to_cut() == b""
     assert node.player("p").queue.tracks == ()
 
 
@@ -126,7 +119,7 @@ async def test_a_file_may_take_as_long_as_some_of_it_comes_in_each_time(node: St
         await pass_time(time, port, 0.2 * REQUEST_S)
         answer = await connection.read_answer()
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")
-        assert await cut(connection) == b""
+        assert await connection.read_to_cut() == b""
     assert os.listdir(tmp_path) == []
 
 
@@ -137,7 +130,7 @@ async def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(
         connection.send(HALF_AN_UNREAD_BODY)
         assert (await connection.read_answer("POST")).status == 204
         LoopTime().forward(1.01 * REQUEST_S)
-        assert await cut(connection) == b""
+        assert await connection.read_to_cut() == b""
     assert not [record for record in caplog.records if record.exc_info]
 
 
@@ -156,7 +149,7 @@ async def test_half_a_body_of_what_goes_on_for_longer_ends_nothing(
         listener.close(1000, "")
         async for _ in chunks:
             pass
-        assert await cut(connection) == b""
+        assert await connection.read_to_cut() == b""
     assert not [record for record in caplog.records if record.exc_info]
 
 
@@ -221,7 +214,7 @@ async def test_strangers_give_way_to_those_that_come_after_them(
         known = await stack.enter_async_context(connected(port))  # in place of the first
         known.send_request("GET", "/info", PASSWORD)
         assert (await known.read_answer()).status == 200
-        assert await cut(strangers[0]) == b""
+        assert await strangers[0].read_to_cut() == b""
         wrong = await stack.enter_async_context(connected(port))
         wrong.send_request("GET", "/info", (("Authorization", "wrong"),))
         assert (await wrong.read_answer()).status == 401
@@ -247,7 +240,7 @@ async def test_when_all_places_are_taken_by_those_who_were_let_in_nobody_else_co
             connected(port) as third,
         ):
             third.send_request("GET", "/info")
-            assert await cut(third) == b""
+            assert await third.read_to_cut() == b""
         for _ in range(3):  # there is room again
             assert (await request(port, "GET", "/info")).status == 200
     assert any("max_connections" in record.getMessage() for record in caplog.records)
@@ -263,7 +256,7 @@ async def test_an_address_holds_so_many_connections_and_gets_places_back(
             second.send_request("GET", "/info")
             assert (await second.read_answer()).status == 200
             third.send_request("GET", "/info")
-            assert await cut(third) == b""
+            assert await third.read_to_cut() == b""
 
         async def both_come() -> bool:
             async with connected(port) as one, connected(port) as other:

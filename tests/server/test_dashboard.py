@@ -46,17 +46,6 @@ async def test_only_its_own_files_are_there(port: int, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [EdgeSettings(password="sesame"), EdgeSettings(listens_on_loopback_only=False)],
-    ids=["password", "open"],
-)
-async def test_other_nodes_serve_none(node: StillNode, settings: EdgeSettings) -> None:
-    async with running_edge(node, settings) as port:
-        answer = await request(port, "GET", "/dashboard/", headers=(("Authorization", "sesame"),))
-        assert answer.status == 404
-
-
-@pytest.mark.parametrize(
     "headers", [(("X-Forwarded-For", "198.51.100.7"),), (("Via", "1.1 proxy"),), (("Host", "evil.example"),)], ids=str
 )
 @pytest.mark.parametrize("path", ["/dashboard", "/dashboard/", "/dashboard/app.js"])

@@ -4,8 +4,6 @@ import json
 import logging
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 from tests.support.edge import StillNode, running_edge
 from tests.support.hand_time import HandTime
 from tests.support.http_client import Answer, Headers, request, send_json, websocket
-from tonearm.server.app import EdgeSettings, build_app, listen_on
+from tonearm.server.app import EdgeSettings
 
 PASSWORD = "pa55 wörd"
 SETTINGS = EdgeSettings(password=PASSWORD, has_login=True)
@@ -37,16 +35,6 @@ async def log_in(port: int, password: str = PASSWORD, headers: Headers = (), **m
 def cookie_of(answer: Answer) -> Headers:
     assert answer.status == 204, answer.body
     return (("Cookie", (answer.header("Set-Cookie") or "").partition(";")[0]),)
-
-
-@asynccontextmanager
-async def edge_at(node: StillNode, settings: EdgeSettings, port: int) -> AsyncIterator[int]:
-    """As `running_edge`, at the port of an earlier one."""
-    server = await listen_on(build_app(node, settings), "127.0.0.1", port)
-    try:
-        yield server.port
-    finally:
-        await server.close()
 
 
 async def test_a_browser_is_asked_for_the_password_and_gets_the_page(node: StillNode) -> None:
@@ -121,7 +109,7 @@ async def test_one_that_stays_is_known_after_a_restart_until_all_are_logged_out(
         for mine in (here, stays):
             assert (await request(port, "GET", "/info", headers=mine)).status == 200
             assert (await request(other, "GET", "/info", headers=mine)).status == 401  # of another node
-    async with edge_at(node, settings, port):
+    async with running_edge(node, settings, port):
         assert (await request(port, "GET", "/info", headers=here)).status == 401
         assert (await request(port, "GET", "/info", headers=stays)).status == 200
         gone = await request(port, "POST", "/dashboard/logout", headers=stays)
@@ -130,9 +118,9 @@ async def test_one_that_stays_is_known_after_a_restart_until_all_are_logged_out(
         assert (await request(port, "GET", "/info", headers=stays)).status == 401
         again = cookie_of(await log_in(port, stay=True))
         assert (await request(port, "GET", "/info", headers=again)).status == 200
-    async with edge_at(node, settings, port):
+    async with running_edge(node, settings, port):
         assert [(await request(port, "GET", "/info", headers=mine)).status for mine in (stays, again)] == [401, 200]
-    async with edge_at(node, EdgeSettings(password="other", has_login=True), port):
+    async with running_edge(node, EdgeSettings(password="other", has_login=True), port):
         assert (await request(port, "GET", "/info", headers=again)).status == 401
 
 

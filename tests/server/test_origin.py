@@ -37,6 +37,7 @@ FOREIGN = [
     ("localhost:2333", "localhost:2333"),
     ("http://", ""),
 ]
+OWN, REFUSED = (200, ""), (403, "foreign_origin")
 
 
 async def ask(port: int, origin: str, host: str, more: Headers = ()) -> tuple[int, str]:
@@ -44,25 +45,20 @@ async def ask(port: int, origin: str, host: str, more: Headers = ()) -> tuple[in
     return answer.status, answer.json().get("code", "")
 
 
-@pytest.mark.parametrize(("origin", "host"), SAME)
-async def test_pages_of_the_node_itself_are_answered(port: int, origin: str, host: str) -> None:
-    assert await ask(port, origin, host) == (200, "")
+ORIGINS = [
+    *((*one, OWN, OWN) for one in SAME),
+    *((*one, REFUSED, OWN) for one in SAME_BY_NAME),
+    *((*one, REFUSED, REFUSED) for one in FOREIGN),
+]
 
 
-@pytest.mark.parametrize(("origin", "host"), FOREIGN)
-async def test_pages_of_another_site_are_refused(node: StillNode, port: int, origin: str, host: str) -> None:
-    assert await ask(port, origin, host) == (403, "foreign_origin")
-    async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
-        assert await ask(guarded_port, origin, host, PASSWORD) == (403, "foreign_origin")
-
-
-@pytest.mark.parametrize(("origin", "host"), SAME_BY_NAME)
-async def test_by_a_name_only_a_node_with_a_password_is_reached(
-    node: StillNode, port: int, origin: str, host: str
+@pytest.mark.parametrize(("origin", "host", "of_open", "of_guarded"), ORIGINS)
+async def test_pages_of_the_node_itself_are_answered_by_name_only_where_there_is_a_password(
+    node: StillNode, port: int, origin: str, host: str, of_open: tuple[int, str], of_guarded: tuple[int, str]
 ) -> None:
-    assert await ask(port, origin, host) == (403, "foreign_origin")
+    assert await ask(port, origin, host) == of_open
     async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
-        assert await ask(guarded_port, origin, host, PASSWORD) == (200, "")
+        assert await ask(guarded_port, origin, host, PASSWORD) == of_guarded
 
 
 async def status(port: int, *headers: tuple[str, str], method: str = "GET", path: str = "/info") -> int:

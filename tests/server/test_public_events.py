@@ -1,14 +1,12 @@
 """Who follows a player at the public address: in whose name the node is asked, and what becomes of the slow."""
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.support.edge import StillNode
+from tests.support.edge import StillNode, running_public
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import TEXT, Connection, connected, websocket
 from tonearm.core.events import (
@@ -23,8 +21,6 @@ from tonearm.core.events import (
     QueueUpdate,
 )
 from tonearm.protocol.framing import CloseCode
-from tonearm.server.app import build_public_app, listen_on
-from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.server.public import MAX_BEHIND, SLICE_FOLLOWERS
 
@@ -36,20 +32,9 @@ def told(event: Event) -> EventMessage:
     return EventMessage("p", "1ife", 1, 5, event)
 
 
-@asynccontextmanager
-async def public_address(node: StillNode, limits: ConnectionLimits | None = None) -> AsyncIterator[int]:
-    limits = limits or ConnectionLimits()
-    app = build_public_app(node, lambda player_id: player_id == "p", limits, AudioSettings())
-    server = await listen_on(app, "127.0.0.1", 0)
-    try:
-        yield server.port
-    finally:
-        await server.close()
-
-
 async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is_theirs(node: StillNode) -> None:
     player = node.player("p")
-    async with public_address(node) as port:
+    async with running_public(node) as port:
         async with AsyncExitStack() as stack:
             followers = [await stack.enter_async_context(websocket(port, "/p/events")) for _ in range(MANY)]
             for follower in followers:
@@ -80,7 +65,7 @@ async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is
 async def test_those_who_only_follow_give_way_to_those_who_listen(node: StillNode) -> None:
     """Or a few addresses that follow for nothing would keep all listeners out."""
     limits = ConnectionLimits(4, 4)
-    async with public_address(node, limits) as port, AsyncExitStack() as stack:
+    async with running_public(node, limits) as port, AsyncExitStack() as stack:
 
         async def listens() -> Connection:
             listener = await stack.enter_async_context(connected(port))
@@ -93,8 +78,7 @@ async def test_those_who_only_follow_give_way_to_those_who_listen(node: StillNod
         idle = await stack.enter_async_context(connected(port))  # does nothing
         for gone in (followers[0], idle, followers[1]):  # of those who follow and those who do nothing, the more
             listeners.append(await listens())
-            with contextlib.suppress(ConnectionResetError):
-                await gone.read_to_end()
+            await gone.read_to_cut()
         late = await stack.enter_async_context(connected(port))
         late.send_request("GET", "/p.mp3")
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -102,10 +86,21 @@ async def test_those_who_only_follow_give_way_to_those_who_listen(node: StillNod
         assert len(node.listeners) == len(listeners) == 4
 
 
+async def test_who_comes_to_listen_at_the_same_moment_as_others_takes_the_place_of_a_follower(node: StillNode) -> None:
+    async with running_public(node, ConnectionLimits(6, 6)) as port, AsyncExitStack() as stack:
+        for _ in range(6):
+            await stack.enter_async_context(websocket(port, "/p/events"))
+        listeners = [await stack.enter_async_context(connected(port)) for _ in range(3)]
+        for listener in listeners:
+            listener.send_request("GET", "/p.ogg")
+        for listener in listeners:
+            assert (await listener.read_head()).status == 200
+
+
 async def test_who_reads_nothing_is_closed_and_the_others_go_on(node: StillNode) -> None:
     limits = ConnectionLimits(close_grace_s=PATIENCE_S)  # the one who was closed reads when all has been sent
     async with (
-        public_address(node, limits) as port,
+        running_public(node, limits) as port,
         websocket(port, "/p/events", receive_buffer_bytes=4096) as slow,
         websocket(port, "/p/events") as other,
     ):

@@ -110,8 +110,3 @@ async def test_the_documents_that_are_named_are_there(port: int) -> None:
     root = Path(__file__).parents[2]
     for document in (await request(port, "GET", "/")).json()["documents"]:
         assert (root / document).is_file(), document
-
-
-async def test_what_is_not_there_names_a_page_that_is(port: int) -> None:
-    lost = await request(port, "GET", "/v1/players")
-    assert (lost.status, "GET / lists all paths" in lost.json()["message"]) == (404, True)

@@ -172,15 +172,6 @@ async def test_an_order_is_done_and_told(
 
 
 @pytest.mark.parametrize(
-    ("path", "allow"),
-    [("queue/shuffle", "POST"), ("queue/track-2", "DELETE, PATCH"), ("track", "DELETE, PUT"), ("position", "PATCH")],
-)
-async def test_no_other_method_is_known(port: int, path: str, allow: str) -> None:
-    answer = await request(port, "GET", f"/v0/players/p/{path}")
-    assert (answer.status, answer.header("Allow")) == (405, allow)
-
-
-@pytest.mark.parametrize(
     ("route", "body", "named"),
     [
         ("POST /v0/players", {}, "`id`"),

@@ -30,12 +30,6 @@ async def node(voices: StandInVoices) -> AsyncIterator[StillNode]:
         yield node
 
 
-@pytest_asyncio.fixture
-async def port(node: StillNode) -> AsyncIterator[int]:
-    async with running_edge(node) as port:
-        yield port
-
-
 async def put(port: int, body: Json) -> tuple[int, str, str]:
     answer = await send_json(port, "PUT", VOICE, body)
     error = answer.json() if answer.status != 204 else {"code": "", "message": ""}

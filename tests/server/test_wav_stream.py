@@ -48,6 +48,7 @@ async def test_the_stream_is_a_wav_file(node: StillNode, port: int) -> None:
         assert (stream.codec_context.name, stream.rate, stream.channels) == ("pcm_s16le", SAMPLE_RATE_HZ, 2)
         decoded = b"".join(frame.to_ndarray().tobytes() for frame in container.decode(stream))
     assert decoded == PCM * 10
+    assert int.from_bytes(answer.body[40:44], "little") > 3600 * SAMPLE_RATE_HZ * 4, "it may go on for hours"
     with wave.open(io.BytesIO(answer.body)) as reader:
         assert (reader.getnchannels(), reader.getsampwidth(), reader.getframerate()) == (2, 2, SAMPLE_RATE_HZ)
         assert reader.readframes(10 * FRAME_SAMPLES) == PCM * 10
@@ -67,9 +68,20 @@ async def test_an_older_client_gets_the_bare_bytes(node: StillNode, port: int) -
     assert body[44:] == PCM
 
 
-async def test_head_answers_the_headers_only(node: StillNode, port: int) -> None:
-    answer = await request(port, "HEAD", STREAM)
-    assert (answer.status, answer.header("Content-Type")) == (200, "audio/wav")
+async def test_the_head_says_what_the_players_metadata_say_of_the_station(node: StillNode, port: int) -> None:
+    node.player("p").change_metadata(False, {"station": {"name": "Attic\r\nX-Own: 1", "genre": "jazz"}})
+    for method in ("HEAD", "GET"):
+        async with connected(port) as client:
+            client.send_request(method, STREAM)
+            answer = await client.read_head()
+        assert (answer.status, answer.header("Content-Type")) == (200, "audio/wav")
+        assert (answer.header("icy-name"), answer.header("icy-genre")) == ("Attic X-Own: 1", "jazz")
+        assert answer.header("icy-url") is answer.header("X-Own") is None
+        await nobody_listens(node)
+
+
+async def test_head_is_no_listener(node: StillNode, port: int) -> None:
+    await request(port, "HEAD", STREAM)
     assert node.listeners == []
 
 

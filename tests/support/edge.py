@@ -22,7 +22,9 @@ from tonearm.node.tracks import Lookup
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.clock import Clock
 from tonearm.player.handle import PlayerHandle
-from tonearm.server.app import EdgeSettings, build_app, listen_on
+from tonearm.server.app import App, EdgeSettings, build_app, build_public_app, listen_on
+from tonearm.server.audio_settings import AudioSettings
+from tonearm.server.http_server import ConnectionLimits
 from tonearm.sources.opener import SourceOpener
 
 
@@ -170,9 +172,23 @@ def all_operations(settings: EdgeSettings | None = None, *, of_cluster: bool = T
 
 
 @asynccontextmanager
-async def running_edge(node: Node, settings: EdgeSettings | None = None) -> AsyncIterator[int]:
+async def running_edge(node: Node, settings: EdgeSettings | None = None, port: int = 0) -> AsyncIterator[int]:
     """The port of an edge in front of `node`, which listens on 127.0.0.1 while this lasts."""
-    server = await listen_on(build_app(node, settings or EdgeSettings()), "127.0.0.1", 0)
+    async with _listening(build_app(node, settings or EdgeSettings()), port) as port:
+        yield port
+
+
+@asynccontextmanager
+async def running_public(node: Node, limits: ConnectionLimits | None = None) -> AsyncIterator[int]:
+    """The port of a public address of `node`, at which the player `p` is heard."""
+    app = build_public_app(node, "p".__eq__, limits or ConnectionLimits(), AudioSettings())
+    async with _listening(app, 0) as port:
+        yield port
+
+
+@asynccontextmanager
+async def _listening(app: App, port: int) -> AsyncIterator[int]:
+    server = await listen_on(app, "127.0.0.1", port)
     try:
         yield server.port
     finally:

@@ -4,12 +4,13 @@ Client libraries normalise paths, merge headers and answer pings by themselves; 
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
+import struct
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -142,8 +143,20 @@ class Connection:
     async def read_to_end(self) -> bytes:
         return await self.reader.read()
 
+    async def read_to_cut(self) -> bytes:
+        """The same, of a connection that may end with a reset."""
+        with contextlib.suppress(ConnectionResetError):
+            return await self.read_to_end()
+        return b""
 
-@asynccontextmanager
+    def reset(self) -> None:
+        """Ends the connection without a word, with what was not read (RST)."""
+        raw = self.writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
 async def connected(port: int, *, receive_buffer_bytes: int | None = None) -> AsyncIterator[Connection]:
     """A connection to 127.0.0.1, cut at the end. A small receive buffer makes a client that is soon full."""
     client = socket.socket()
@@ -177,7 +190,7 @@ async def send_json(port: int, method: str, target: str, value: object, *, heade
     return await request(port, method, target, headers=headers, body=json.dumps(value).encode())
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def websocket(
     port: int, target: str, *, headers: Headers = (), receive_buffer_bytes: int | None = None
 ) -> AsyncIterator[Connection]:

@@ -80,7 +80,7 @@ def playlist(entries: int) -> str:
     return "#EXTM3U\n" + "".join(f"#EXTINF:{number},By - Song {number}\n{number}.mp3\n" for number in range(entries))
 
 
-def _encoded(text_bytes: int) -> str:
+def encoded_emoji(text_bytes: int) -> str:
     """A track full of characters outside the basic plane, which take longest to decode."""
     text = b"\xed\xa0\xbd\xed\xb8\x80" * (text_bytes // 6)
     part = struct.pack(">H", len(text)) + text
@@ -111,6 +111,8 @@ def slow_requests() -> Iterator[SlowRequest]:
         "240,000 known versions", "GET", f"{p}/artwork", (404,), headers=_many_headers("If-None-Match", "a," * 4_000)
     )
     yield SlowRequest("49,000 unknown names", "PATCH", f"{p}/metadata", (204,), lambda: many_names)
+    yield SlowRequest("49,000 unknown filters", "PATCH", f"{p}/filters", (400,), lambda: many_names)
+    yield SlowRequest("49,000 wrong gains", "PATCH", f"{p}/filters", (400,), _json({"eq": [1] * 49_000}))
     yield SlowRequest("deep metadata", "PATCH", f"{p}/metadata", (204,), _json({"value": nested(60, 350)}))
     yield SlowRequest("deep metadata again", "PATCH", f"{p}/metadata", (204,), _json({"value": {"a": nested(59, 350)}}))
     yield SlowRequest(
@@ -138,14 +140,14 @@ def slow_requests() -> Iterator[SlowRequest]:
     yield SlowRequest(
         "100 overlays", "POST", f"{p}/overlays", (201, 429), _json({"overlays": _long_sources(100, 390_000)})
     )
-    entries = [_encoded(60)] * 1_000
+    entries = [encoded_emoji(60)] * 1_000
     yield SlowRequest("1000 tracks to decode", "POST", "/v0/decodetracks", (200,), _json(entries))
     yield SlowRequest(
         "long tracks to decode",
         "POST",
         "/v0/decodetracks",
         (200,),
-        _json([_encoded(60_000)] * 1 + [_encoded(6_000)] * 8),
+        _json([encoded_emoji(60_000)] * 1 + [encoded_emoji(6_000)] * 8),
     )
     text = "😀" * 16_000
     info = {"identifier": "http://a/" + "b" * 4_000, "title": text, "author": text, "artworkUrl": text}
