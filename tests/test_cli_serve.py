@@ -1,88 +1,48 @@
 """`tonearm serve` from its start to its end."""
 
 import asyncio
+import json
 import re
 import shlex
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import RunningTonearm, run_tonearm
-from tests.support.eventually import PATIENCE_S
+from tests.support.e2e_players import create
+from tests.support.running_node import running_node
 from tonearm.config.schema import Config
 from tonearm.process import ExitCode
 from tonearm.serve import (
     VoiceSetupError,
     addresses_behind,
+    connection_limits,
     log_loop_error,
     missing_for_voice,
     missing_of_extra,
+    public_limits,
     voice_settings,
     voices_of,
 )
+from tonearm.server.http_server import ConnectionLimits
 
-Serve = Callable[..., "RunningNode"]
-
-
-class RunningNode:
-    """A node in a process of its own, once it listens."""
-
-    def __init__(self, process: RunningTonearm) -> None:
-        self.process = process
-        self.log: list[str] = []
-        for line in process.stderr:
-            self.log.append(line.decode())
-            found = re.search(r"listens on (http://\S+)", self.log[-1])
-            if found:
-                self.url = found[1]
-                return
-        raise AssertionError("".join(self.log))
-
-    def get(self, path: str, **headers: str) -> str:
-        request = urllib.request.Request(self.url + path, headers=headers)
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            body: bytes = answer.read()
-        return body.decode()
-
-    def stop(self, number: int) -> int:
-        """Sends the signal and waits for the exit code; what was logged is in `log`."""
-        self.process.send_signal(number)
-        self.log += [line.decode() for line in self.process.stderr]
-        return self.process.wait()
+CONFIG = ("--config", "node-under-test.toml")
 
 
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    processes = []
-
-    def start(*arguments: str, is_fork: bool = True, **variables: str) -> RunningNode:
-        serve = ("serve", "--port", "0", *arguments)
-        process = RunningTonearm(*serve, folder=tmp_path, variables=variables, is_fork=is_fork)
-        processes.append(process)
-        return RunningNode(process)
-
-    yield start
-    for process in processes:
-        process.end()
-
-
-def test_a_private_node_serves_until_a_signal_exits_with_0_and_warns_of_nothing(serve: Serve) -> None:
-    node = serve(is_fork=False)
+async def test_a_private_node_serves_until_a_signal_exits_with_0_and_warns_of_nothing(tmp_path: Path) -> None:
+    async with running_node(tmp_path, variables={}) as node:  # not forked
+        assert "version" in (await node.request("GET", "/info")).json()
+    (line,) = (line for line in node.log if "listens on" in line)
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO tonearm \S+ listens on http://127\.0\.0\.1:\d+\n", node.log[-1]
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO tonearm \S+ listens on http://127\.0\.0\.1:\d+\n", line
     )
-    assert "version" in node.get("/info")
-    assert node.stop(signal.SIGTERM) == 0
     assert not any(word in line for line in node.log for word in ("ERROR", "Traceback", "WARNING"))
 
 
-def test_the_level_is_kept(serve: Serve, tmp_path: Path) -> None:
+def test_the_level_is_kept(tmp_path: Path) -> None:
     # Nothing at all is told, so the port is taken from the commands to try.
     process = RunningTonearm(
         "serve", "--port", "0", "--try", folder=tmp_path, variables={"TONEARM_LOGGING__LEVEL": "warning"}
@@ -94,20 +54,16 @@ def test_the_level_is_kept(serve: Serve, tmp_path: Path) -> None:
     assert stderr == b""
 
 
-def test_the_password_of_the_environment_is_asked_for_and_never_logged(serve: Serve) -> None:
-    node = serve(TONEARM_SERVER__PASSWORD="sesame", TONEARM_LOGGING__LEVEL="debug")
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        node.get("/info")
-    caught.value.close()
-    assert caught.value.code == 401
-    assert "version" in node.get("/info", Authorization="sesame")
-    assert node.stop(signal.SIGTERM) == 0
+async def test_the_password_is_asked_for_and_never_logged(tmp_path: Path) -> None:
+    async with running_node(tmp_path, '[server]\npassword = "sesame"\n[logging]\nlevel = "debug"\n') as node:
+        for password, status in (("guess", 401), ("sesame", 200)):
+            assert (await node.request("GET", "/info", headers=(("Authorization", password),))).status == status
     assert "sesame" not in "".join(node.log)
 
 
-def test_an_open_node_warns_and_names_the_keys_of_what_it_refuses(serve: Serve) -> None:
-    node = serve("--host", "0.0.0.0")
-    assert node.stop(signal.SIGTERM) == 0
+async def test_an_open_node_warns_and_names_the_keys_of_what_it_refuses(tmp_path: Path) -> None:
+    async with running_node(tmp_path, arguments=("--host", "0.0.0.0")) as node:
+        pass
     log = "".join(node.log)
     assert "WARNING other machines can reach this node, and the node has no password; set server.password" in log
     reached = [line for line in node.log if "other machines reach it at http://" in line]
@@ -117,16 +73,27 @@ def test_an_open_node_warns_and_names_the_keys_of_what_it_refuses(serve: Serve) 
     assert "sources.private_networks" in log
 
 
-def test_a_second_node_is_told_who_has_its_port_or_its_state(serve: Serve, tmp_path: Path) -> None:
-    variables = {"TONEARM_STATE__PATH": str(tmp_path / "players.db")}
-    node = serve(TONEARM_PASSWORD="sesame", **variables)
-    port = node.url.rpartition(":")[2]
-    for_its_port = run_tonearm("serve", "--port", port, folder=tmp_path)
-    for_its_state = run_tonearm("serve", "--port", "0", folder=tmp_path, variables=variables)
-    for refused, what in ((for_its_port, "cannot listen on"), (for_its_state, "is in use by another node")):
-        assert refused.returncode == ExitCode.MISSING
-        assert what in refused.stderr
-        assert refused.stderr.endswith(f"; a node runs already at {node.url} (process {node.process.pid})\n")
+async def test_a_second_node_is_told_who_has_its_port_or_its_state(tmp_path: Path) -> None:
+    async with running_node(tmp_path, '[server]\npassword = "sesame"\n[state]\npath = "players.db"\n') as node:
+        for arguments, what in (
+            (("--port", str(node.port)), "cannot listen on"),
+            (("--port", "0", *CONFIG), "is in use by another node"),
+        ):
+            refused = await asyncio.to_thread(run_tonearm, "serve", *arguments, folder=tmp_path)
+            assert refused.returncode == ExitCode.MISSING
+            assert what in refused.stderr
+            assert refused.stderr.endswith(f"; a node runs already at {node.url} (process {node.pid})\n")
+
+
+def test_the_limits_of_connections_are_those_of_the_configuration_and_of_the_system() -> None:
+    server = {"max_connections": 500, "stranger_share": 0.5, "request_timeout_s": 2, "keepalive_timeout_s": 30}
+    config = Config.model_validate({"server": server, "public": {"max_connections": 10, "max_per_address": 3}})
+    assert connection_limits(config, 10_000) == ConnectionLimits(500, 250, 2, 30)
+    assert public_limits(config, 10_000) == ConnectionLimits(10, 10, 2, 15, 3)
+    assert connection_limits(config, 400).max_connections == 300
+    assert public_limits(config, 20).max_connections == 5
+    public = config.model_copy(update={"public": config.public.model_copy(update={"enabled": True})})
+    assert connection_limits(public, 400).max_connections == 290
 
 
 async def test_the_end_of_a_closed_tls_connection_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -163,53 +130,42 @@ def test_what_is_configured_reaches_the_voices() -> None:
     assert (settings.max_connections, settings.connect_timeout_s) == (1000, 10.0)
 
 
-def test_keys_of_the_older_node_are_warned_of(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "tonearm.toml").write_text("[logging]\nclean_log_on_start = true\n", encoding="utf-8")
-    node = serve()
-    assert any("WARNING" in line and "logging.clean_log_on_start" in line for line in node.log)
+async def test_keys_of_the_older_node_are_warned_of(tmp_path: Path) -> None:
+    async with running_node(tmp_path, "[logging]\nclean_log_on_start = true\n") as node:
+        assert any("WARNING" in line and "logging.clean_log_on_start" in line for line in node.log)
 
 
-def test_the_commands_to_try_work_as_printed(serve: Serve, tmp_path: Path) -> None:
-    node = serve("--try")
-    printed = []
-    for line in node.process.stdout:
-        printed.append(line.decode().strip())
-        if printed[-1].startswith("The dashboard"):
-            break
-    assert printed[-1] == f"The dashboard: {node.url}/dashboard"
-    create, listen, skip = (shlex.split(line) for line in printed if line.startswith("curl") or " listen demo " in line)
-
-    assert create[:2] == ["curl", "-d"]
-    request = urllib.request.Request(create[3], data=create[2].encode())
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-        assert answer.status == 201
-
-    listener = RunningTonearm(*listen[1:], folder=tmp_path)
-    for status in listener.stdout:
-        if b"Welcome - tonearm" in status and b"playing" in status:
-            break
-
-    assert skip[:3] == ["curl", "-X", "POST"]
-    with urllib.request.urlopen(urllib.request.Request(skip[3], method="POST"), timeout=PATIENCE_S) as answer:
-        assert answer.status == 204
-    for status in listener.stdout:
-        if b"track ended: skipped" in status:
-            break
-    listener.send_signal(signal.SIGINT)
-    rest, errors = listener.communicate()
-    assert b"Stopped." in rest
-    assert (listener.wait(), errors) == (0, b"")
+async def test_the_commands_to_try_work_as_printed(tmp_path: Path) -> None:
+    async with running_node(tmp_path, arguments=("--try",)) as node:
+        printed: list[str] = []
+        while not printed or not printed[-1].startswith("The dashboard"):
+            printed.append((await asyncio.to_thread(node.process.stdout.readline)).decode().strip())
+        assert printed[-1] == f"The dashboard: {node.url}/dashboard"
+        add, listen, skip = (
+            shlex.split(line) for line in printed if line.startswith("curl") or " listen demo " in line
+        )
+        assert (add[:2], add[3], skip[:3]) == (["curl", "-d"], f"{node.url}/v0/players", ["curl", "-X", "POST"])
+        assert (await node.request("POST", add[3], json.loads(add[2]))).status == 201
+        listener = RunningTonearm(*listen[1:], folder=tmp_path)
+        for status in listener.stdout:
+            if b"Welcome - tonearm" in status and b"playing" in status:
+                break
+        assert skip[3].startswith(node.url)
+        assert (await node.request("POST", skip[3])).status == 204
+        for status in listener.stdout:
+            if b"track ended: skipped" in status:
+                break
+        listener.send_signal(signal.SIGINT)
+        rest, errors = listener.communicate()
+        assert b"Stopped." in rest
+        assert (listener.wait(), errors) == (0, b"")
 
 
-def test_a_listener_hears_that_the_node_stops(serve: Serve, tmp_path: Path) -> None:
-    node = serve()
-    clip = Path(__file__).parent.parent / "src/tonearm/clips/welcome.opus"
-    body = f'{{"id": "p", "uri": "{clip}"}}'.encode()
-    with urllib.request.urlopen(f"{node.url}/v0/players", data=body, timeout=PATIENCE_S):
-        pass
-    listener = RunningTonearm("listen", "p", "--url", node.url, "--wait", "1", folder=tmp_path)
-    listener.stdout.readline()
-    assert node.stop(signal.SIGTERM) == 0
+async def test_a_listener_hears_that_the_node_stops(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        await create(node, "p", str(Path(__file__).parent.parent / "src/tonearm/clips/welcome.opus"))
+        listener = RunningTonearm("listen", "p", "--url", node.url, "--wait", "1", folder=tmp_path)
+        listener.stdout.readline()
     rest, _ = listener.communicate()
     assert b"The node is shutting down." in rest
     assert listener.wait() == ExitCode.UNREACHED  # it did not come back

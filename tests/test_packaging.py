@@ -125,9 +125,15 @@ def test_a_copy_in_place_of_the_checkout_is_told(tmp_path: Path) -> None:
 WHICH: Final = "import tonearm, tonearm.discord as bot, tonearm.client; print(tonearm.VERSION, bot.join.__name__)"
 
 
-def test_the_bots_wheel_needs_nothing_of_the_node_which_may_come_and_stay_beside_it(
-    tmp_path: Path, wheels: Wheels
-) -> None:
+def test_the_nodes_wheel_holds_all_files(wheels: Wheels) -> None:
+    sources = REPOSITORY / "src"
+    kept = {str(path.relative_to(sources)) for path in (sources / "tonearm").rglob("*") if path.is_file()}
+    kept = {name for name in kept if "__pycache__" not in name and not name.endswith(".d.ts")}
+    held = {name for name in zipfile.ZipFile(wheels.node).namelist() if name.startswith("tonearm/")}
+    assert held == kept, f"change package-data in pyproject.toml: {sorted(held ^ kept)}"
+
+
+def test_node_and_client_come_and_go_beside_each_other_and_the_node_plays_alone(tmp_path: Path, wheels: Wheels) -> None:
     place = Place(tmp_path)
     place.install(wheels.client)
     assert place.says(WHICH) == f"{CLIENT_VERSION} join"
@@ -140,6 +146,11 @@ def test_the_bots_wheel_needs_nothing_of_the_node_which_may_come_and_stay_beside
     place.uninstall("tonearm-client")
     assert place.says("import tonearm.node.node, tonearm.client; print('whole')") == "whole"
     assert not [path for path in place.packages.rglob("*") if "tonearm_client" in str(path) and path.is_file()]
+    assert_a_tone_is_played(place, tmp_path)
+    place.install(wheels.client)
+    assert_both_are_whole(place, wheels)
+    place.uninstall("tonearm")
+    assert place.says(WHICH) == f"{CLIENT_VERSION} join"
 
 
 def assert_both_are_whole(place: Place, wheels: Wheels) -> None:
@@ -152,41 +163,27 @@ def assert_both_are_whole(place: Place, wheels: Wheels) -> None:
     assert place.says("import tonearm.node.node; print('whole')") == "whole"
 
 
-def test_the_wheel_plays_a_tone_in_an_empty_environment_and_goes_without_what_is_the_clients(
-    tmp_path: Path, wheels: Wheels
-) -> None:
-    held = set(zipfile.ZipFile(wheels.node).namelist())
-    sources = REPOSITORY / "src"
-    kept = {str(path.relative_to(sources)) for path in (sources / "tonearm").rglob("*") if path.is_file()}
-    missing = {name for name in kept - held if "__pycache__" not in name and not name.endswith(".d.ts")}
-    assert not missing, f"add to package-data in pyproject.toml: {sorted(missing)}"
-
-    place = Place(tmp_path)
-    place.install(wheels.node)
+def assert_a_tone_is_played(place: Place, folder: Path) -> None:
     assert place.says("import tonearm; print(tonearm.__file__)").startswith(str(place.packages))
 
-    (tmp_path / "tone.wav").write_bytes(wav(tone(440.0, 0.2)))
+    (folder / "tone.wav").write_bytes(wav(tone(440.0, 0.2)))
     command = str(place.python.with_name("tonearm"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    node = subprocess.Popen([command, "serve", "--port", str(port)], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    node = subprocess.Popen([command, "serve", "--port", str(port)], cwd=folder, stderr=subprocess.PIPE, text=True)
     assert node.stderr is not None
     try:
         while "listens on" not in (line := node.stderr.readline()):
             assert line, "the node did not start"
         play = [command, "play", "tone.wav", "--url", f"http://127.0.0.1:{port}"]
-        played = subprocess.run(play, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        played = subprocess.run(play, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
         assert (played.returncode, played.stdout) == (0, "tone\n"), played.stderr
     finally:
         node.terminate()
         with node.stderr:
             node.stderr.read()
         node.wait(60)
-    place.install(wheels.client)
-    assert_both_are_whole(place, wheels)
-    place.uninstall("tonearm")
-    assert place.says(WHICH) == f"{CLIENT_VERSION} join"
 
 
 def test_the_image_names_what_there_is() -> None:

@@ -3,15 +3,9 @@
 import hashlib
 import json
 import re
-import shutil
-import subprocess
-import sys
-import zipfile
 from base64 import b64encode
 from importlib import resources
-from pathlib import Path
 
-from tests.support.readme import REPOSITORY
 from tonearm.core.filters import EFFECT_KINDS, wire_name
 from tonearm.dashboard.page_files import INDEX, ShownNode, page_files
 
@@ -76,20 +70,3 @@ def test_every_file_says_what_it_is_and_lets_nothing_foreign_in() -> None:
         assert headers["Content-Security-Policy"].startswith("default-src 'self';"), path
         assert headers["X-Content-Type-Options"] == "nosniff"
     assert page_files([NODE])[INDEX].content_type.startswith("text/html")
-
-
-def test_the_wheel_has_all_of_them(tmp_path: Path) -> None:
-    """Built from a copy, for a build leaves folders behind."""
-    copy, wheels = tmp_path / "copy", tmp_path / "wheels"
-    shutil.copytree(REPOSITORY / "src", copy / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(REPOSITORY / name, copy)
-    build = "import setuptools.build_meta as build, sys, os; os.chdir(sys.argv[1]); build.build_wheel(sys.argv[2])"
-    subprocess.run([sys.executable, "-c", build, str(copy), str(wheels)], check=True, capture_output=True)
-    (wheel,) = wheels.glob("*.whl")
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tonearm/dashboard/page/")}
-    tree = resources.files("tonearm.dashboard") / "page"
-    with resources.as_file(tree) as folder:
-        there = {f"tonearm/dashboard/page/{path.relative_to(folder)}" for path in folder.rglob("*") if path.is_file()}
-        there = {name for name in there if not name.endswith(".d.ts")}
-    assert packed == there
