@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.audio_files import flac, m4a, music, video_without_sound, wav
+from tests.support.audio_files import m4a, music, video_without_sound, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.e2e_players import (
     Heard,
     create,
-    enqueue,
     hear_all,
     hear_to_end,
     refusal,
@@ -87,13 +86,6 @@ async def test_an_index_at_the_end_that_cannot_be_fetched_first(node: RunningNod
             assert "index at the end" in error["message"]
 
 
-async def test_create_and_queue_do_not_ask_whether_it_plays(node: RunningNode, refusing_port: int) -> None:
-    (node.folder / "song.flac").write_bytes(flac(NOISE))
-    await create(node, "p", "http://no-such-host.invalid/")
-    for uri in ("missing.mp3", f"http://127.0.0.1:{refusing_port}/", "song.flac", f"file://{node.folder}/song.flac"):
-        await enqueue(node, "p", uri)
-
-
 async def test_a_page_that_only_the_resolver_plays_says_so_wherever_it_fails(node: RunningNode) -> None:
     async with MediaServer() as server:
         page = server.serve("/watch", media(b"<!doctype html><html></html>", content_type="text/html; charset=utf-8"))
@@ -107,8 +99,6 @@ async def test_a_page_that_only_the_resolver_plays_says_so_wherever_it_fails(nod
     assert refusal(listed) == (400, "load_failed")
     told = [error["hint"], explained.json()["error"]["hint"], listed.json()["message"], pictured.json()["message"]]
     assert all("resolver.enabled" in text for text in told), told
-    for target in ("/v0/search?query=x", f"/v0/resolve?url={page}", "/v0/loadplaylist?identifier=ytsearch:x"):
-        assert "resolver.enabled" in (await node.request("GET", target)).json()["message"]
 
 
 async def test_a_link_without_its_scheme_says_what_to_write(node: RunningNode) -> None:

@@ -1,18 +1,12 @@
 """What `docs/interface/audio.md` advises clients to do about two clocks, done as it is written there."""
 
-import asyncio
 import random
-import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.audio_files import tone, wav
-from tests.support.e2e_players import create
-from tests.support.http_client import websocket
 from tests.support.readme import INTERFACE, blocks
-from tests.support.running_node import RunningNode
 from tonearm.core.frame import FRAME_MS
 
 FRAME_S = FRAME_MS / 1000
@@ -88,41 +82,3 @@ def test_after_a_standstill_a_client_is_on_time_at_once() -> None:
     assert gap >= 295, "six seconds are gone, for good"
     assert hand.dropped == gap - 1
     assert played.most_in_hand <= 10
-
-
-async def heard_by_a_clock(node: RunningNode, tick_s: float, seconds: float) -> tuple[list[int], Any]:
-    """The numbers that a client plays which believes that `tick_s` is 20 ms, and what it has in hand at the end."""
-    hand = frames_in_hand()
-    numbers: list[int] = []
-    async with websocket(node.port, "/v0/players/p/ws?header=1") as socket:
-
-        async def receive() -> None:
-            while True:
-                payload = (await socket.read_frame()).payload
-                number = struct.unpack(">BBHIQ", payload[:16])[3]
-                hand.came(number, number)
-
-        receiving = asyncio.create_task(receive())
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        for tick in range(round(seconds / tick_s)):
-            await asyncio.sleep(started_s + tick * tick_s - loop.time())
-            number = hand.due(tick * FRAME_S)
-            if number is not None:
-                numbers.append(number)
-        receiving.cancel()
-        await asyncio.gather(receiving, return_exceptions=True)
-    return numbers, hand
-
-
-@pytest.mark.timing
-async def test_a_running_node_heard_by_clocks_that_are_far_off(node: RunningNode) -> None:
-    """Four seconds, eight frames too many for one client, and too few for the other. All sound comes in order."""
-    (node.folder / "song.wav").write_bytes(wav(tone(440, 10.0)))
-    await create(node, "p", "song.wav")
-    both = await asyncio.gather(*(heard_by_a_clock(node, FRAME_S * slower, 4.0) for slower in (1.04, 0.96)))
-    for numbers, hand in both:
-        assert numbers == sorted(set(numbers))
-        assert hand.never_came == 0
-        assert len(numbers) > 100
-        assert len(hand.frames) <= 25

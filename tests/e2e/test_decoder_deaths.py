@@ -16,10 +16,9 @@ import pytest
 from tests.support.audio_files import flac, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, state
 from tests.support.e2e_sockets import Ear, listening
-from tests.support.eventually import eventually
 from tests.support.node_in_process import BUFFER_S
 from tests.support.processes import WaitForCpu
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import running_node
 
 NO_GAP_S = 0.06
 PLAYERS_AT_ONCE = 24  # whatever makes one process wait makes all of its players wait
@@ -105,25 +104,3 @@ def underruns(player_state: Any) -> int:
 def largest_gap_s(ear: Ear, since: int) -> float:
     arrivals_s = ear.arrivals_s[since:]
     return max(later_s - before_s for before_s, later_s in itertools.pairwise(arrivals_s))
-
-
-@pytest.mark.timing
-async def test_no_player_waits_for_a_process_to_start(tmp_path: Path) -> None:
-    (tmp_path / "file.flac").write_bytes(flac(NOISE))
-    async with running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 3\n") as node:
-        players = [f"p{number}" for number in range(12)]
-        for player in players:
-            if player == "p9":
-                await node.decoders_ready(2)
-            await create(node, player, "file.flac")
-        processes = {player: decoder(await state(node, player)) for player in players}
-        assert len(set(processes.values())) > 1
-        await eventually(lambda: any(" p11 created" in line for line in node.log), "the node's whole log is there")
-        for player, process in processes.items():
-            assert place_in_log(node, f"(pid {process}) is ready") < place_in_log(node, f"player {player} created")
-
-
-def place_in_log(node: RunningNode, words: str) -> int:
-    """The number of the only line with these words."""
-    (place,) = (number for number, line in enumerate(node.log) if words in line)
-    return place

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.audio_files import music, wav
 from tests.support.e2e_players import PATIENT, create, delete, until_state
 from tests.support.e2e_sockets import listening
 from tests.support.eventually import eventually
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode, running_node, shared_node
 from tonearm.core.failure import FailureCode
 
 
@@ -144,11 +145,17 @@ async def values_by_name(node: RunningNode) -> dict[str, dict[str, set[str]]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def new_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """One in which nothing has been counted yet."""
+    with shared_node(tmp_path_factory.mktemp("new"), "") as node:
+        yield node
+
+
 @pytest.mark.parametrize("file", ["tonearm.json", "alerts.yml"])
-async def test_what_dashboard_and_alerts_name_is_there_from_the_start(tmp_path: Path, file: str) -> None:
-    async with running_node(tmp_path) as node:  # in which nothing has been counted yet
-        await node.decoders_ready(1)
-        there = await values_by_name(node)
+async def test_what_dashboard_and_alerts_name_is_there_from_the_start(new_node: RunningNode, file: str) -> None:
+    await new_node.decoders_ready(1)
+    there = await values_by_name(new_node)
     there["tonearm_sandbox_info"]["level"] |= {"none", "off"}  # one at a time is shown, and these are not the tests'
     named = set()
     for query in queries(file):
@@ -185,9 +192,8 @@ def test_only_seconds_are_shown_as_seconds() -> None:
                 assert "_seconds" in target["expr"], (panel["title"], target["expr"])
 
 
-async def test_each_reason_is_counted_from_0_so_that_its_first_time_is_an_increase(tmp_path: Path) -> None:
-    async with running_node(tmp_path) as node:
-        counts, stats = await values(node), (await node.request("GET", "/v0/stats")).json()
+async def test_each_reason_is_counted_from_0_so_that_its_first_time_is_an_increase(new_node: RunningNode) -> None:
+    counts, stats = await values(new_node), (await new_node.request("GET", "/v0/stats")).json()
     codes = set(FailureCode)
     assert {(labels[1], counts[labels]) for labels in counts if labels[0] == "tonearm_track_failures_total"} == {
         (code, 0) for code in codes
@@ -208,14 +214,3 @@ async def test_operators_are_told_what_each_metric_means_and_no_other(node: Runn
     explained = [name for row in rows for name in re.findall(r"`(tonearm_[a-z_]+)", row.split(" | ")[0])]
     assert sorted(explained) == sorted(there)
     assert all(len(row.split(" | ")) == 3 for row in rows)
-
-
-async def test_a_node_is_healthy_and_ready_and_only_open_paths_need_no_password(tmp_path: Path) -> None:
-    config = '[server]\npassword = "secret"\nopen_paths = ["/healthz", "/readyz"]\n'
-    async with running_node(tmp_path, config) as node:
-        assert (await node.request("GET", "/healthz")).json() == {"status": "ok"}
-        assert (await node.request("GET", "/readyz")).json() == {"status": "ready"}
-        for path in ("/metrics", "/v0/stats", "/healthz/", "/info"):
-            assert (await node.request("GET", path)).status == 401
-        answer = await node.request("GET", "/metrics", headers=[("Authorization", "secret")])
-        assert answer.status == 200

@@ -1,6 +1,5 @@
 """Every format from file and HTTP server to the audio socket: what a listener gets is what the file holds."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import Signal, encoded, flac, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
-from tests.support.e2e_players import Heard, hear_all, hear_to_end
+from tests.support.e2e_players import Heard, hear_all
 from tests.support.media_files import loudest_hz, samples_of, snr_db
 from tests.support.media_server import MediaServer, media, redirect
 from tests.support.running_node import RunningNode
@@ -117,34 +116,3 @@ async def test_every_format_over_http(node: RunningNode, is_seekable: bool) -> N
             uris[name] = server.serve(f"/{way}/{number}", answer)
         for name, what in (await hear_all(node, uris)).items():
             require_sound(name, uris[name], what)
-
-
-async def test_two_halves_join_sample_for_sample(node: RunningNode) -> None:
-    cut = 20_011  # no whole number of frames
-    files = {"first.wav": wav(NOISE[:cut]), "second.wav": wav(NOISE[cut:])}
-    files |= {"first.flac": flac(NOISE[:cut]), "second.flac": flac(NOISE[cut:])}
-    for name, content in files.items():
-        (node.folder / name).write_bytes(content)
-    async with MediaServer() as server:
-        for name, content in files.items():
-            server.serve(f"/{name}", media(content))
-        pairs = [
-            ("first.wav", "second.wav"),
-            ("first.flac", "second.flac"),
-            ("first.wav", "second.flac"),
-            (server.url("/first.wav"), server.url("/second.wav")),
-            (server.url("/first.flac"), "second.wav"),
-        ]
-        all_heard = await asyncio.gather(*(hear_to_end(node, f"p{number}", *pair) for number, pair in enumerate(pairs)))
-        for (first, second), heard in zip(pairs, all_heard, strict=True):
-            assert heard.pcm == pcm_of(NOISE), (first, second)
-            assert [text for text in heard.summary if text != "PlayerUpdate playing"] == [
-                "QueueUpdate 1",
-                "TrackStart first",
-                "TrackEnd first finished",
-                "QueueUpdate 0",
-                "TrackStart second",
-                "TrackEnd second finished",
-                "PlayerUpdate idle",
-                "PlayerDelete",
-            ]

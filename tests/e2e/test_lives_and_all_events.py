@@ -7,18 +7,6 @@ from tests.support.http_client import WEBSOCKET_HEADERS
 from tests.support.running_node import RunningNode
 
 
-async def test_another_player_of_the_same_id_has_another_life(node: RunningNode) -> None:
-    lives = []
-    for _ in range(2):
-        await create(node, "p", "x.wav", paused=True)
-        now = await state(node, "p")
-        listed = (await node.request("GET", "/v0/players")).json()
-        assert (listed[0]["life"], now["seq"]) == (now["life"], 0)
-        lives.append(now["life"])
-        await delete(node, "p")
-    assert lives[0] != lives[1]
-
-
 async def test_one_socket_follows_all_players(node: RunningNode) -> None:
     (node.folder / "a.wav").write_bytes(wav(music(0.2)))
     await create(node, "before", "a.wav", paused=True)
@@ -55,32 +43,3 @@ async def test_a_new_player_is_told_of_before_its_first_event(node: RunningNode)
         await enqueue(node, "p", "c.wav")
         await tape.until("QueueUpdate", length=2)
         assert [event["op"] for event in tape.events] == ["PlayerCreate", "QueueUpdate", "QueueUpdate"]
-
-
-async def played(node: RunningNode) -> list[tuple[str, str]]:
-    answer = await node.request("GET", "/v0/players/p/history")
-    assert answer.status == 200
-    assert all(set(entry) == {"id", "uri", "metadata", "endedAt", "reason"} for entry in answer.json())
-    return [(entry["uri"].removesuffix(".wav"), entry["reason"]) for entry in answer.json()]
-
-
-async def test_going_back(node: RunningNode) -> None:
-    for name, seconds in (("a", 0.2), ("b", 0.2), ("c", 5.0)):
-        (node.folder / f"{name}.wav").write_bytes(wav(music(seconds)))
-    await create(node, "p", "a.wav")
-    assert refusal(await node.request("POST", "/v0/players/p/previous")) == (409, "no_previous")
-    ids = [await enqueue(node, "p", uri) for uri in ("b.wav", "missing.wav", "c.wav")]
-    async with following(node, "p") as tape, listening(node, "p"):
-        await tape.until("TrackStart", trackId=ids[-1])
-        await order(node, "p", "pause")
-        assert await played(node) == [("missing", "loadFailed"), ("b", "finished"), ("a", "finished")]
-        await order(node, "p", "previous")
-        assert (await state(node, "p"))["trackId"] == ids[0]
-        end = await tape.until("TrackEnd", reason="replaced")
-        assert end["trackId"] == ids[-1]
-        await order(node, "p", "previous")
-        assert (await state(node, "p"))["track"]["info"]["title"] == "a"
-        assert await played(node) == [("missing", "loadFailed")]
-        assert refusal(await node.request("POST", "/v0/players/p/previous")) == (409, "no_previous")
-        queue = (await node.request("GET", "/v0/players/p/queue")).json()
-        assert [entry["id"] for entry in queue] == [ids[0], ids[-1]]

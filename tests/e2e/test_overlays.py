@@ -1,17 +1,11 @@
 """Overlays on a running node: requests and their answers, what is heard, and the events."""
 
-import asyncio
 import uuid
 from typing import Any
 
-import numpy as np
-
-from tests.support.audio_files import flac, music, pcm_of, wav
-from tests.support.e2e_players import create, delete, done, patch, refusal, state
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.e2e_players import create, delete, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
-from tests.support.eventually import eventually
-from tests.support.media_server import MediaServer, media, once_set
-from tests.support.pcm import channels
 from tests.support.running_node import RunningNode
 
 PLAYER = "/v0/players/p"
@@ -70,19 +64,6 @@ async def test_one_is_made_shown_heard_and_over(node: RunningNode) -> None:
     assert refusal(await node.request("GET", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
 
 
-async def test_an_encoded_track_is_one_and_is_taken_away(node: RunningNode) -> None:
-    write(node, "song.wav", 20.0)
-    write(node, "jingle.wav", 20.0, seed=2)
-    await create(node, "p", "song.wav")
-    answer = await node.request("GET", "/v0/loadtracks?identifier=jingle.wav")
-    async with listening(node, "p"), following(node, "p") as tape:
-        overlay_id = await post(node, encoded=answer.json()["data"]["encoded"])
-        await tape.until("OverlayStart")
-        await done(node, "DELETE", f"{OVERLAYS}/{overlay_id}")
-        await tape.until("OverlayEnd", overlayId=overlay_id, reason="stopped")
-    assert refusal(await node.request("DELETE", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
-
-
 async def test_deleting_the_player_ends_it(node: RunningNode) -> None:
     write(node, "song.wav", 20.0)
     write(node, "jingle.wav", 20.0, seed=2)
@@ -93,39 +74,3 @@ async def test_deleting_the_player_ends_it(node: RunningNode) -> None:
         await delete(node, "p")
         await tape.closed()
         assert tape.summary()[-3:] == ["TrackEnd song stopped", "OverlayEnd stopped", "PlayerDelete"]
-
-
-async def eventually_loaded(node: RunningNode, count: int) -> None:
-    """Waits until so many overlays are opened: their length is known."""
-
-    async def are_there() -> bool:
-        return len([overlay for overlay in await overlays(node) if overlay["length"]]) == count
-
-    await eventually(are_there, f"{count} overlays with a length")
-
-
-async def test_several_begin_with_the_same_frame(node: RunningNode) -> None:
-    clips = [music(0.4 + 0.1 * number, seed=number) * 0.3 for number in range(3)]
-    (node.folder / "a.wav").write_bytes(wav(clips[0]))
-    (node.folder / "b.flac").write_bytes(flac(clips[1]))
-    answers = asyncio.Event()
-    answer = await node.request("POST", "/v0/players", {"id": "p", "idle": True})
-    assert answer.status == 201
-    async with MediaServer() as server, listening(node, "p") as ear, following(node, "p") as tape:
-        uris = ["a.wav", "b.flac", server.serve("/c.wav", once_set(answers, media(wav(clips[2]))))]
-        body = {"overlays": [{"uri": uri, "volume": 0.5} for uri in uris]}
-        answer = await node.request("POST", OVERLAYS, body)
-        overlay_ids = answer.json()["overlayIds"]
-        assert (answer.status, len(set(overlay_ids))) == (201, 3)
-        await eventually_loaded(node, 2)
-        assert ear.pcm == b""
-        answers.set()
-        for _ in uris:
-            await tape.until("OverlayEnd", reason="finished")
-        await delete(node, "p")
-        await ear.closed()
-        begun = [event["overlayId"] for event in tape.events if event["op"] == "OverlayStart"]
-        assert begun == overlay_ids
-    longest = len(clips[2])
-    together = sum(np.pad(channels(pcm_of(clip)) * 0.5, ((0, longest - len(clip)), (0, 0))) for clip in clips)
-    assert np.abs(channels(ear.pcm)[:longest] - together).max() <= 2

@@ -4,14 +4,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 
-from tests.support.audio_files import mp3, tone, wav
+from tests.support.audio_files import mp3, tone
 from tests.support.command import run_tonearm
-from tests.support.e2e_sockets import following, listening
-from tests.support.media_files import loudest_hz, samples_of
-from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
+from tests.support.e2e_sockets import following
+from tests.support.media_server import Canary, MediaServer, media, redirect
 from tests.support.resolving import html
 from tests.support.running_node import RunningNode, running_node
 
@@ -20,33 +18,6 @@ GENERIC = '[resolver]\nenabled = true\nsites = ["generic"]\ntimeout_ms = 60000\n
 
 async def resolve(node: RunningNode, url: str, accept: str = "*/*") -> Any:
     return await node.request("GET", f"/v0/resolve?url={quote(url, safe='')}", headers=(("Accept", accept),))
-
-
-async def test_a_page_plays_again_and_again_though_its_link_expires(tmp_path: Path) -> None:
-    async with MediaServer() as server, running_node(tmp_path, GENERIC) as node:
-        low, high = wav(tone(440, 1.0)), wav(tone(880, 60.0))
-        first = server.serve("/first", media(low, content_type="audio/wav"))
-        server.serve("/second", media(high, content_type="audio/wav"))
-        head = '<title>A page</title><meta property="og:image" content="http://a.example/a.png">'
-        pages = [html(head, f'<audio src="{name}" type="audio/wav"></audio>') for name in ("/first", "/second")]
-        # One fetch sees that it is HTML, another is yt-dlp's.
-        page = server.serve("/page", in_turn(pages[0], pages[0], pages[1]))
-        created = await node.request("POST", "/v0/players", {"id": "p", "uri": page})
-        assert created.status == 201
-        await node.request("PATCH", "/v0/players/p/loop", {"mode": "track"})
-        async with listening(node, "p") as ear, following(node, "p", "?since=0") as tape:
-            started = await tape.until("TrackStart")
-            info = started["track"]["info"]
-            assert (info["identifier"], info["uri"], info["title"]) == (page, first, "A page")
-            assert (info["length"], info["artworkUrl"]) == (1000, "http://a.example/a.png")
-            assert loudest_hz(samples_of(await ear.more_frames(45))) == pytest.approx(440, abs=3)
-            server.serve("/first", status(403))
-            heard = b""
-            while not heard or abs(loudest_hz(samples_of(heard)) - 880) > 3:
-                heard = await ear.more_frames(25)
-            assert np.abs(samples_of(heard)).max() > 1000
-        info = (await node.request("GET", "/v0/players/p")).json()["track"]["info"]
-        assert (info["identifier"], info["uri"]) == (page, server.url("/second"))
 
 
 async def test_what_loadtracks_and_resolve_tell(tmp_path: Path) -> None:

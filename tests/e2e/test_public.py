@@ -304,50 +304,6 @@ async def test_each_address_has_so_many_connections_and_the_owner_all_of_his(tmp
             assert await fourth.read_to_cut() == b""
         await eventually(lambda: any("max_per_address" in line for line in public.node.log), "it is logged")
         assert (await public.node.request("GET", "/v0/players/radio", headers=OWNER)).json()["listeners"] <= 3
-        await owner(public, "DELETE", "/radio")  # with it its listeners go
-
-        async def has_room() -> bool:
-            async with connected(public.port) as again:
-                again.send_request("GET", "/")
-                try:
-                    return await again.reader.read(12) == b"HTTP/1.1 200"
-                except ConnectionResetError:
-                    return False
-
-        await eventually(has_room, "there is room again")
-
-
-async def test_who_only_looks_gives_way_when_all_places_are_taken(tmp_path: Path) -> None:
-    keys = 'players = ["radio"]\nmax_per_address = 0\nmax_connections = 3'
-    async with started_public(tmp_path, public_config(keys)) as public, AsyncExitStack() as stack:
-        songs(tmp_path)
-        await create(public, "radio", "Secret Folder Song.wav")
-        looking = await stack.enter_async_context(connected(public.port))
-        looking.send_request("GET", "/")
-        assert (await looking.read_answer()).status == 200
-        for _ in range(3):
-            listener = await stack.enter_async_context(connected(public.port))
-            listener.send_request("GET", "/radio.ogg")
-            assert (await listener.read_head()).status == 200
-        assert await looking.read_to_cut() == b""
-        async with connected(public.port) as another:
-            another.send_request("GET", "/radio.mp3")
-            assert await another.read_to_cut() == b""
-        assert (await public.node.request("GET", "/info", headers=OWNER)).status == 200
-
-
-async def test_who_comes_to_listen_at_the_same_moment_as_others_takes_the_place_of_a_follower(tmp_path: Path) -> None:
-    keys = 'players = ["radio"]\nmax_per_address = 0\nmax_connections = 6'
-    async with started_public(tmp_path, public_config(keys)) as public, AsyncExitStack() as stack:
-        songs(tmp_path)
-        await create(public, "radio", "Secret Folder Song.wav")
-        for _ in range(6):
-            await (await stack.enter_async_context(watching(public, "radio"))).state()
-        listeners = [await stack.enter_async_context(connected(public.port)) for _ in range(3)]
-        for listener in listeners:
-            listener.send_request("GET", "/radio.ogg")
-        for listener in listeners:
-            assert (await listener.read_head()).status == 200
 
 
 async def test_the_node_does_not_play_its_public_address(public: PublicNode) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.audio_files import flac, music, wav
-from tests.support.e2e_players import create, done, enqueue, patch, refusal, state, until_state, waiting_uris
-from tests.support.e2e_sockets import following, listening
+from tests.support.e2e_players import create, done, enqueue, refusal, state, until_state, waiting_uris
+from tests.support.e2e_sockets import following
 from tests.support.http_client import connected
 from tests.support.media_server import Answer, MediaServer, Reply, Request, media, stall
 from tests.support.running_node import RunningNode
@@ -25,10 +25,6 @@ async def queued(node: RunningNode, *names: str) -> dict[str, str]:
     (node.folder / "now.wav").write_bytes(wav(music(2.0)))
     await create(node, "p", "now.wav", paused=True)
     return {name: await enqueue(node, "p", f"{name}.wav") for name in names}
-
-
-async def waiting(node: RunningNode) -> str:
-    return " ".join(uri.removesuffix(".wav") for uri in await waiting_uris(node, "p"))
 
 
 async def post(node: RunningNode, body: object) -> Any:
@@ -49,27 +45,6 @@ async def test_many_tracks_come_together(node: RunningNode) -> None:
     assert list(await post(node, {"tracks": [{"uri": "one.wav"}]})) == ["trackId", "trackIds"]
 
 
-async def test_tracks_leave_move_and_are_shuffled(node: RunningNode) -> None:
-    ids = await queued(node, *"abcde")
-    await done(node, "DELETE", f"{QUEUE}/{ids['c']}")
-    await patch(node, "p", f"queue/{ids['e']}", {"index": 0})
-    await patch(node, "p", f"queue/{ids['a']}", {"index": 99})
-    await post(node, {"uri": "x.wav", "index": 1})
-    assert await waiting(node) == "e x b d a"
-    await patch(node, "p", "loop", {"mode": "queue"})
-    await done(node, "POST", "/v0/players/p/skip", {"to": ids["b"]})
-    assert await waiting(node) == "d a now e x"
-    await post(node, {"tracks": [{"uri": f"{number}.wav"} for number in range(50)]})
-    before = await waiting(node)
-    await done(node, "POST", f"{QUEUE}/shuffle")
-    after = await waiting(node)
-    assert (after != before, sorted(after.split())) == (True, sorted(before.split()))
-    await done(node, "DELETE", QUEUE)
-    assert await waiting(node) == ""
-    await done(node, "DELETE", QUEUE)
-    await done(node, "POST", f"{QUEUE}/shuffle")
-
-
 async def test_what_is_known_of_waiting_tracks(node: RunningNode) -> None:
     await queued(node)
     uri = str(node.folder / "now.wav")
@@ -88,31 +63,6 @@ async def test_what_is_known_of_waiting_tracks(node: RunningNode) -> None:
     ]
     assert plain[1]["uri"] == uri
     assert refusal(await node.request("GET", f"{QUEUE}?details=1")) == (400, "bad_request")
-
-
-async def test_the_tracks_of_a_cue_sheet_are_parts_of_its_file(node: RunningNode) -> None:
-    await queued(node)
-    (node.folder / "side.cue").write_text(
-        'PERFORMER "Band"\nFILE "side.wav" WAVE\nTRACK 01 AUDIO\nTITLE "One"\nINDEX 01 00:00:00\n'
-        'TRACK 02 AUDIO\nTITLE "Two"\nINDEX 01 00:01:00\n'
-    )
-    (node.folder / "side.wav").write_bytes(wav(music(2.0)))
-    found = (await node.request("GET", f"/v0/loadplaylist?identifier={node.folder}/side.cue")).json()["tracks"]
-    shown = [(entry["info"]["length"], entry["startMs"], entry.get("endMs")) for entry in found]
-    assert shown == [(1000, 0, 1000), (0, 1000, None)]
-    await post(node, {"uri": "side.cue"})
-    listed = (await node.request("GET", f"{QUEUE}?details=true")).json()
-    assert [(entry["title"], entry["author"], entry["startMs"], entry.get("endMs")) for entry in listed] == [
-        ("One", "Band", 0, 1000),
-        ("Two", "Band", 1000, None),
-    ]
-    assert [entry["uri"].rpartition("/")[2] for entry in listed] == ["side.wav#t=0.000,1.000", "side.wav#t=1.000"]
-    for _ in range(2):
-        await done(node, "POST", "/v0/players/p/skip")
-    now = await state(node, "p")
-    assert (now["startMs"], "endMs" in now) == (1000, False)
-    last, first = (await node.request("GET", "/v0/players/p/history")).json()
-    assert (last["startMs"], last["endMs"], "startMs" in first) == (0, 1000, False)
 
 
 async def test_a_listed_part_keeps_its_name_when_it_is_queued_by_its_identifier(node: RunningNode) -> None:
@@ -239,24 +189,3 @@ async def test_a_part_of_the_queue_is_listed(node: RunningNode) -> None:
     for query, names in (("offset=1&limit=2", "b c"), ("limit=1", "a"), ("offset=3", "d"), ("offset=9", "")):
         listed = (await node.request("GET", f"{QUEUE}?{query}")).json()
         assert " ".join(entry["uri"].removesuffix(".wav") for entry in listed) == names
-
-
-async def test_a_folder_is_a_playlist_of_its_audio_files(node: RunningNode) -> None:
-    album = node.folder / "Best of"
-    album.mkdir()
-    for name in ("10.wav", "9.wav", "cover.jpg"):
-        (album / name).write_bytes(wav(music(0.3)))
-    await queued(node, "last")
-    for uri in ("Best of", "./Best of/", album.as_uri()):
-        assert len((await post(node, {"uri": uri, "index": 0}))["trackIds"]) == 2
-        assert (await waiting_uris(node, "p"))[:2] == [f"{album}/9.wav", f"{album}/10.wav"]
-    listed = (await node.request("GET", "/v0/loadplaylist?identifier=Best%20of")).json()
-    assert [track["info"]["title"] for track in listed["tracks"]] == ["9", "10"]
-    loaded = (await node.request("GET", "/v0/loadtracks?identifier=Best%20of")).json()
-    assert (loaded["loadType"], loaded["data"]["info"]["length"]) == ("track", 300)
-    # One whose name looks like that of a file takes its place when its turn comes.
-    album.rename(node.folder / "Best.of")
-    answer = await node.request("POST", "/v0/players", {"id": "q", "uri": "Best.of"})
-    assert (answer.status, answer.json()) == (201, {"id": "q"})
-    async with following(node, "q", "?since=0") as tape, listening(node, "q"):
-        assert [(await tape.until("TrackStart"))["track"]["info"]["title"] for _ in range(2)] == ["9", "10"]

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, refusal
-from tests.support.e2e_sockets import listening
 from tests.support.eventually import eventually
 from tests.support.http_client import connected
 from tests.support.media_server import MediaServer, stall
 from tests.support.running_node import running_node
 
-STRANGERS = 300
 HALVES = (
     b"",
     b"GET /in",
@@ -28,32 +25,6 @@ HALVES = (
 )
 
 LIMIT_REFUSED = "refused with 429 limit_reached: POST /v0/players"
-
-
-async def test_300_that_send_half_a_request_harm_nobody_and_go(tmp_path: Path) -> None:
-    sound = music(4.0)
-    (tmp_path / "song.wav").write_bytes(wav(sound))
-    # The time of a request is 15 s by default.
-    config = "[server]\nrequest_timeout_s = 2\nmax_connections = 500\nstranger_share = 0.5\n"
-    async with running_node(tmp_path, config + PATIENT) as node, AsyncExitStack() as stack:
-        await create(node, "p", "song.wav")
-        await node.decoders_ready(2)  # its own, and the spare
-        descriptors = node.open_descriptors()
-        async with listening(node, "p") as ear:
-            strangers = []
-            for number in range(STRANGERS):  # more than the 250 that there may be
-                strangers.append(await stack.enter_async_context(connected(node.port)))
-                strangers[-1].send(HALVES[number % len(HALVES)])
-            assert (await node.request("GET", "/info")).status == 200
-            await asyncio.gather(*(stranger.read_to_cut() for stranger in strangers))
-            await eventually(lambda: node.open_descriptors() <= descriptors + 1, "every stranger is gone")
-            await ear.frames_heard(200)
-            assert ear.pcm[: len(pcm_of(sound))] == pcm_of(sound)
-        assert (await node.request("GET", "/v0/players")).status == 200
-    told = [line for line in node.log if "gave way" in line]
-    assert 1 <= len(told) <= 6
-    assert "stranger_share" in told[0]
-    assert not [line for line in node.log if "ERROR" in line]
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Limits of time that a running node keeps, each as its configuration says."""
 
-import asyncio
 import contextlib
 import socket
 import time
@@ -10,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import IMPATIENT, PATIENT, create, until_state
-from tests.support.eventually import eventually
-from tests.support.http_client import connected
-from tests.support.media_server import MediaServer, media, stall
+from tests.support.e2e_players import IMPATIENT, create, delete, until_state
+from tests.support.e2e_sockets import listening
+from tests.support.media_server import MediaServer, drip, media, stall
 from tests.support.running_node import running_node
 
 
@@ -31,14 +29,19 @@ def full_server() -> Iterator[int]:
 
 
 @pytest.mark.timing
-async def test_servers_get_as_much_time_as_the_configuration_gives_them(tmp_path: Path) -> None:
-    config = f"{IMPATIENT}[sources]\nconnect_timeout_s = 1\nheaders_timeout_s = 1\nstall_timeout_s = 1\n"
+async def test_servers_get_as_much_time_as_the_configuration_gives_them_and_the_log_says_so(tmp_path: Path) -> None:
+    times = "connect_timeout_s = 1\nheaders_timeout_s = 1\nstall_timeout_s = 1\nstart_timeout_s = 3\n"
+    config = f'{IMPATIENT}[logging]\nlevel = "debug"\n[sources]\n{times}'
     song = wav(music(20.0))
     async with MediaServer() as server, running_node(tmp_path, config) as node:
         with full_server() as port:
             kinds = {
                 "connect_timeout_s": (f"http://127.0.0.1:{port}/song.wav", "connect"),
                 "headers_timeout_s": (server.serve("/silent.wav", stall()), "connect"),
+                "start_timeout_s": (
+                    server.serve("/drips.wav", drip(b"HTTP/1.1 200 OK\r\n\r\n" + song, 0.1)),
+                    "read",
+                ),
                 "stall_timeout_s": (
                     server.serve("/stalls.wav", media(song, stall_after=300_000, ranges=False)),
                     "read",
@@ -47,26 +50,23 @@ async def test_servers_get_as_much_time_as_the_configuration_gives_them(tmp_path
             began_s = time.monotonic()
             for name, (uri, _) in kinds.items():
                 await create(node, name, uri)
+            async with listening(node, "stall_timeout_s") as ear:
+                await ear.frames_heard(1)
             for name, (_, stage) in kinds.items():
                 error = (await until_state(node, name, lambda now: now["error"] is not None))["error"]
                 assert (error["code"], error["stage"]) == ("timeout", stage), name
                 assert f"sources.{name}" in error["hint"]
             # Well before the times that hold by default: 5 and 10 s, and 30 s for the start of a track.
             assert time.monotonic() - began_s < 20
-
-
-@pytest.mark.timing
-async def test_an_idle_connection_is_kept_for_as_long_as_the_configuration_says(tmp_path: Path) -> None:
-    async with running_node(
-        tmp_path, f"[server]\nkeepalive_timeout_s = 1\n[decoder]\nprocesses = 1\n{PATIENT}"
-    ) as node:
-        await node.decoders_ready(2)
-        descriptors = node.open_descriptors()
-        async with connected(node.port) as connection:
-            for _ in range(2):
-                connection.send_request("GET", "/info")
-                assert (await connection.read_answer()).status == 200
-            began_s = time.monotonic()
-            await asyncio.wait_for(connection.read_to_end(), 30)
-            assert time.monotonic() - began_s > 0.5
-            await eventually(lambda: node.open_descriptors() <= descriptors, "the node has closed it, too")
+        await delete(node, name)
+        assert (await node.request("GET", "/v0/loadtracks?identifier=/no/such/file.mp3")).status == 200
+    log = "".join(node.log)
+    for told in (
+        f"player {name} created: {uri} (asked for by 127.0.0.1)",
+        f"player {name}: a listener came; 1 listen (pcm)",
+        f"player {name}: track started: {uri}",
+        f"player {name} deleted (asked for by 127.0.0.1)",
+        "raise sources.start_timeout_s",
+        "cannot be loaded: /no/such/file.mp3: ",
+    ):
+        assert told in log

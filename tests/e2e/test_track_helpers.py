@@ -17,7 +17,7 @@ from tests.support.audio_files import flac, m4a, mp3, music, opus, wav
 from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually
 from tests.support.http_client import connected, websocket
-from tests.support.media_server import MediaServer, in_turn, media, redirect, stall
+from tests.support.media_server import MediaServer, in_turn, media, stall
 from tests.support.running_node import RunningNode, running_node
 
 SOUND = music(3.0)
@@ -89,32 +89,6 @@ async def test_files_of_several_formats(node: RunningNode) -> None:
             assert info["isrc"] == "USS1Z9900001"
         require_client_agrees(track, probe_name)
         assert await decode(node, track["encoded"]) == track
-
-
-async def test_a_path_that_is_written_in_other_ways(node: RunningNode) -> None:
-    (node.folder / "ä b.wav").write_bytes(wav(SOUND))
-    for identifier in ("ä b.wav", "./ä b.wav", f"file://{quote(str(node.folder))}/%C3%A4%20b.wav"):
-        info = (await load_track(node, identifier))["info"]
-        assert info["identifier"] == identifier
-        assert info["title"] == "ä b"
-        assert info["length"] == 3000
-
-
-async def test_http_with_and_without_ranges(node: RunningNode) -> None:
-    body, _ = files()["song.mp3"]
-    async with MediaServer() as server:
-        with_ranges = server.serve("/with.mp3", media(body, headers=CLOSE))
-        without_ranges = server.serve("/without.mp3", media(body, ranges=False, headers=CLOSE))
-        moved = server.serve("/moved", redirect("/with.mp3"))
-        for url, is_seekable in ((with_ranges, True), (without_ranges, False), (moved, True)):
-            track = await load_track(node, url)
-            info = track["info"]
-            assert info["identifier"] == info["uri"] == url
-            assert info["length"] == pytest.approx(3000, abs=100)
-            assert (info["isSeekable"], info["isStream"], info["sourceName"]) == (is_seekable, False, "http")
-            assert info["title"] == "Söng 😀"
-            require_client_agrees(track, "mp3")
-        await server.all_gone()
 
 
 async def test_a_radio_station(node: RunningNode) -> None:

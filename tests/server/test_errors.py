@@ -75,6 +75,12 @@ async def test_a_wrong_method_is_told_the_right_ones_at_every_path(port: int) ->
         # A proxy that does not know chunks finds the end of these elsewhere.
         b"POST /v0/decodetracks HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n",
         b"GET /info HTTP/1.0\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"GET /v0/players?token=SECRET HTTP/1.1\r\nHost: localhost\r\nAuthorization: SECRET\x01x\r\n\r\n",
+        b"GET /v0/players?token=SECRET HTTP/9.9 SECRET\r\nHost: localhost\r\n\r\n",
+        b"SECRET\r\n\r\n",
+        b"GET SECRET HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /v0/players HTTP/1.1\r\nHost: localhost\r\nAuthorization SECRET\r\n\r\n",
+        b"GET /v0/players HTTP/1.1\r\nHost: localhost\r\nContent-Length: SECRET\r\n\r\n",
     ],
 )
 async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes, log: pytest.LogCaptureFixture) -> None:
@@ -85,6 +91,8 @@ async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes, l
     told = json.loads(body)
     assert told["code"] == "bad_request"
     assert f"request {told['requestId']} " in log.text
+    assert "SECRET" not in log.text
+    assert "Invalid header value char" in log.text or b"SECRET\x01" not in sent
 
 
 async def test_what_http_1_0_does_not_know_is_passed_over_there(port: int) -> None:
