@@ -1,0 +1,58 @@
+import pytest
+
+from tonearm.core.play_queue import EndReason, LoopMode, Selection, select_next
+
+NONE, TRACK, QUEUE = LoopMode
+FINISHED, SKIPPED, LOAD_FAILED, STOPPED, REPLACED = EndReason
+
+# mode, reason, queue → the next track, the queue then; "now" is the track that ended.
+TABLE = [
+    (NONE, FINISHED, "", None, ""),
+    (NONE, FINISHED, "a", "a", ""),
+    (NONE, FINISHED, "ab", "a", "b"),
+    (NONE, SKIPPED, "", None, ""),
+    (NONE, SKIPPED, "ab", "a", "b"),
+    (NONE, LOAD_FAILED, "", None, ""),
+    (NONE, LOAD_FAILED, "ab", "a", "b"),
+    (NONE, REPLACED, "ab", "a", "b"),
+    (TRACK, FINISHED, "", "now", ""),
+    (TRACK, FINISHED, "ab", "now", "ab"),
+    (TRACK, SKIPPED, "", None, ""),
+    (TRACK, SKIPPED, "ab", "a", "b"),
+    (TRACK, LOAD_FAILED, "", "now", ""),
+    (TRACK, LOAD_FAILED, "ab", "now", "ab"),
+    (TRACK, REPLACED, "ab", "a", "b"),
+    (QUEUE, FINISHED, "", "now", ""),
+    (QUEUE, FINISHED, "a", "a", ("now",)),
+    (QUEUE, FINISHED, "ab", "a", ("b", "now")),
+    (QUEUE, SKIPPED, "", "now", ""),
+    (QUEUE, SKIPPED, "ab", "a", ("b", "now")),
+    (QUEUE, LOAD_FAILED, "", "now", ""),
+    (QUEUE, LOAD_FAILED, "ab", "a", ("b", "now")),
+    (QUEUE, REPLACED, "ab", "a", ("b", "now")),
+    (NONE, STOPPED, "ab", None, "ab"),
+    (TRACK, STOPPED, "ab", None, "ab"),
+    (QUEUE, STOPPED, "ab", None, "ab"),
+]
+
+
+@pytest.mark.parametrize(("mode", "reason", "queue", "track", "queue_then"), TABLE)
+def test_the_next_track(
+    mode: LoopMode, reason: EndReason, queue: str, track: str | None, queue_then: str | tuple[str, ...]
+) -> None:
+    assert select_next(mode, reason, "now", tuple(queue)) == Selection(track, tuple(queue_then))
+
+
+@pytest.mark.parametrize("mode", LoopMode)
+@pytest.mark.parametrize("reason", [LOAD_FAILED, SKIPPED])
+@pytest.mark.parametrize(("queue", "track", "queue_then"), [("", None, ""), ("a", "a", ""), ("ab", "a", "b")])
+def test_a_track_that_never_gave_audio_comes_back_in_no_mode(
+    mode: LoopMode, reason: EndReason, queue: str, track: str | None, queue_then: str
+) -> None:
+    selection = select_next(mode, reason, "now", tuple(queue), drops_current=True)
+    assert selection == Selection(track, tuple(queue_then))
+
+
+def test_words_of_the_interface() -> None:
+    assert [mode.value for mode in LoopMode] == ["none", "track", "queue"]
+    assert [reason.value for reason in EndReason] == ["finished", "skipped", "loadFailed", "stopped", "replaced"]
