@@ -86,6 +86,18 @@ async def test_a_killed_node_has_its_players_again_where_they_would_be(tmp_path:
             assert told["life"] == after["life"]
 
 
+async def test_a_node_that_is_killed_again_and_again_keeps_its_state(tmp_path: Path) -> None:
+    """Also soon after it was ready; restarts in order, however fast, are no deaths either."""
+    for _ in range(2):
+        async with running_node(tmp_path, CONFIG) as node:
+            if not (await node.request("GET", "/v0/players")).json():
+                await create(node, "p", "song.wav", paused=True)
+    for _ in range(4):
+        async with killed_node(tmp_path) as node:
+            assert (await node.request("GET", "/readyz")).json() == {"status": "ready"}
+            assert [player["id"] for player in (await node.request("GET", "/v0/players")).json()] == ["p"]
+
+
 async def test_players_wait_in_pause_where_that_is_configured_and_a_later_policy_holds(tmp_path: Path) -> None:
     (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
     async with running_node(tmp_path, CONFIG) as node:
