@@ -284,7 +284,8 @@ class Ownership:
                         later(self._written_anew_within_s, self._forget_missing, self._missing)
                         self._has_all.set()
                     else:
-                        seen.add(entry.key)
+                        if not self._has_all.is_set():
+                            seen.add(entry.key)
                         self._saw(entry)
             except EngineLost:
                 pass

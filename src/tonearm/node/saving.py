@@ -39,6 +39,7 @@ LONGEST_ABSENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
 _CLOSE_PATIENCE_S: Final = 2.0
 _NAMES_TOLD: Final = 5
+_NO_TRACKS: Final = frozenset[str]()  # once, because each empty set has 216 bytes
 
 log = logging.getLogger(__name__)
 
@@ -232,7 +233,7 @@ class Saving(ABC):
         before, player = self._taken.get(player_id), self._players.get(player_id)
         place = self._next_place if before is None else before.place
         self._next_place += before is None
-        touched = self._touched.pop(player_id, frozenset[str]())
+        touched = self._touched.pop(player_id, _NO_TRACKS)
         change = Change(player_id, None if player is None else player.snapshot(), now_ms, place, touched)
         if change.snapshot is None:
             self._taken.pop(player_id, None)
