@@ -133,9 +133,12 @@ async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_t
     sample = cut(bench)
     await bench.pump()
     await bench.ticks(3)  # the end of the old sound, and then nothing is there
+    assert (bench.says, bench.player.status().position_ms) == (("loading", False), sample // 48)
     bench.decode(50 * FRAME_SAMPLES)
     await bench.ticks(3)
     tail, first, *more = bench.frames(heard)
+    position_ms = sample // 48 + 20 * (len(more) + 1)
+    assert (bench.says, bench.player.status().position_ms) == (("playing", False), position_ms)
     assert (tail.position_us, tail.flags) == (before.position_us + 20_000, 0)
     assert np.abs(tail.pcm[:GLIDE_SAMPLES]).max() > 1000
     assert (first.position_us, first.flags) == (sample * 1000 // 48, CUT if cut is seek else STARTS | CUT)

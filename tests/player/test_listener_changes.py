@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.player_bench import PlayerBench
 from tests.support.sinks import MemoryListener
 
@@ -28,30 +30,21 @@ class Crowd:
         return [(round(event["time"] / 1000 - self._began_s, 3), event["listeners"]) for event in changes]
 
 
-async def test_a_change_after_a_quiet_second_is_told_at_once() -> None:
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ([(1, 1.5), (2, 0.0)], [(0, 1), (1.5, 2)]),
+        ([(1, 0.1), (2, 0.1), (3, 0.1), (4, 0.1), (5, 5.1)], [(0, 1), (1.0, 5)]),
+        ([(1, 0.0), (2, 0.0), (1, 5.0)], [(0, 1)]),
+    ],
+    ids=["after a quiet second at once", "of many in a second the last when it is over", "who comes and goes in one"],
+)
+async def test_changes(steps: list[tuple[int, float]], told: list[tuple[float, int]]) -> None:
     crowd = Crowd()
-    crowd.becomes(1)
-    crowd.bench.time.forward(1.5)
-    crowd.becomes(2)
-    assert crowd.told == [(0, 1), (1.5, 2)]
-
-
-async def test_of_many_changes_in_a_second_the_last_is_told_when_it_is_over() -> None:
-    crowd = Crowd()
-    for count in range(1, 6):
-        crowd.becomes(count)
-        crowd.bench.time.forward(0.1)
-    crowd.bench.time.forward(5.0)
-    assert crowd.told == [(0, 1), (1.0, 5)]
-
-
-async def test_who_comes_and_goes_within_a_second_changes_nothing() -> None:
-    crowd = Crowd()
-    crowd.becomes(1)
-    crowd.becomes(2)
-    crowd.becomes(1)
-    crowd.bench.time.forward(5.0)
-    assert crowd.told == [(0, 1)]
+    for listeners, then_s in steps:
+        crowd.becomes(listeners)
+        crowd.bench.time.forward(then_s)
+    assert crowd.told == told
 
 
 async def test_two_changes_are_told_a_second_apart() -> None:

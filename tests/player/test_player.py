@@ -304,12 +304,6 @@ async def test_in_another_process_a_source_goes_on_where_the_frames_here_end(
     assert (bench.plan.switch_to, bench.plan.at_frame) == plan
 
 
-async def test_suspect_sources_are_reported_before_they_are_reopened() -> None:
-    bench = playing("a")
-    bench.pool.lose((1, 77))
-    assert bench.suspects.uris == ["http://radio.example/a.mp3"]
-
-
 async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
     bench = playing("a", "b")
     bench.decoded(1)
@@ -484,10 +478,11 @@ async def test_after_an_error_in_the_decoder_no_overlay_is_opened_again() -> Non
     assert ends(bench) == [("a", "loadFailed")]
 
 
-async def test_a_process_that_ended_at_work_on_a_session_counts_against_its_track() -> None:
+@pytest.mark.parametrize("suspects", [(1, 77), (0,)], ids=["on its source", "on its session"])
+async def test_a_process_that_ended_at_work_counts_against_its_track(suspects: tuple[int, ...]) -> None:
     bench = playing("a")
-    bench.pool.lose((0,))
-    assert [uri.rpartition("/")[2] for uri in bench.suspects.uris] == ["a.mp3"]
+    bench.pool.lose(suspects)
+    assert bench.suspects.uris == ["http://radio.example/a.mp3"]
     bench.player.do(Requests.stop)
     sessions = len(bench.pool.sessions)
     bench.pool.lose((0,))  # nothing to be counted: it must not end the next one, too
@@ -631,23 +626,6 @@ def count_reachable(start: object) -> int:
 
 
 # Seeks
-
-
-async def test_the_end_of_the_sound_before_is_sent_at_once_and_moves_no_position() -> None:
-    bench = playing("a", sent=3)
-    await bench.settle()
-    bench.player.seek(30_000)
-    bench.tick(2)  # nothing is there
-    heard = len(bench.listener)
-    first = bench.plan.at_frame
-    bench.audio(first, 1, source=0, position=0, voice=7)
-    bench.tick(3)
-    assert bench.listener.messages[heard:] == [frame(first, 7)]
-    assert (state(bench), bench.player.status().position_ms) == ("loading", 30_000)
-    bench.audio(first + 1, 10, source=2, position=30_000 * 48, marks=[(BEGIN, first + 1, 2)])
-    bench.tick(5)
-    assert state(bench) == "playing"
-    assert bench.player.status().position_ms == 30_000 + 20 * (len(bench.listener) - heard - 1)
 
 
 async def test_an_open_source_goes_on_elsewhere_and_is_not_opened_again() -> None:

@@ -43,14 +43,6 @@ def send(broadcast: Broadcast, first: int, end: int) -> None:
         broadcast.send((PCM,), as_message(frame(number)))
 
 
-@pytest.mark.parametrize(
-    ("framing", "head", "tail"),
-    [(Framing.WEBSOCKET, b"\x82\x7e\x0f\x00", b""), (Framing.CHUNKED, b"F00\r\n", b"\r\n"), (Framing.RAW, b"", b"")],
-)
-def test_wrapping(framing: Framing, head: bytes, tail: bytes) -> None:
-    assert message(7, framing) == head + frame(7) + tail
-
-
 def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
     listeners = attached(broadcast, *(MemoryListener(framing) for framing in FRAMINGS for _ in range(3)))
     send(broadcast, 0, 3)
@@ -85,15 +77,6 @@ def test_a_listener_that_takes_nothing_for_a_while_loses_its_oldest_frames(broad
     send(broadcast, 1 + RING_FRAMES + 30, 100)
     assert slow.messages == [frame(0), *(frame(number) for number in range(31, 100))]
     assert quick.messages == [frame(number) for number in range(100)]
-
-
-def test_a_ring_that_is_just_full_loses_nothing(broadcast: Broadcast) -> None:
-    (slow,) = attached(broadcast, MemoryListener(takes=0))
-    send(broadcast, 0, 1 + RING_FRAMES)
-    slow.takes = None
-    send(broadcast, 1 + RING_FRAMES, 2 + RING_FRAMES)
-    assert broadcast.frames_lost == 0
-    assert slow.messages == [frame(number) for number in range(2 + RING_FRAMES)]
 
 
 def test_what_was_kept_is_written_only_as_far_as_it_goes_out(broadcast: Broadcast) -> None:

@@ -128,12 +128,6 @@ def test_coming_back(log: EventLog, added: int, since: int, expected: list[objec
     assert (client.ops[-1], client.seqs[-1]) == ("PlayerPause", added + 1)
 
 
-def test_an_event_is_the_same_text_for_every_client_at_any_time(log: EventLog) -> None:
-    first = follow(log)
-    add(log, 3)
-    assert follow(log, 0).texts == first.texts
-
-
 @pytest.mark.parametrize("metadata", [{}, {"requester": "Ä", "guild": [1, 2]}])
 def test_a_client_that_comes_back_gets_the_very_texts_of_one_that_stayed(log: EventLog, metadata: JsonObject) -> None:
     stayed = follow(log)
