@@ -73,19 +73,6 @@ async def test_each_kind_of_bad_source_is_told_once_and_in_full(node: RunningNod
     assert error_of(heard["cut off.m4a"])["code"] in ("corrupt", "not_audio", "empty")
 
 
-async def test_an_index_at_the_end_that_cannot_be_fetched_first(node: RunningNode) -> None:
-    film = m4a(music(1.0, 44_100), index_first=False)
-    async with MediaServer() as server:
-        uris = {
-            "whole": server.serve("/whole.m4a", media(film, ranges=False)),
-            "chunked": server.serve("/chunked.m4a", media(film, ranges=False, chunked=True)),
-        }
-        for name, heard in (await hear_all(node, uris)).items():
-            error = error_of(heard)
-            assert error["code"] == "limit_exceeded", name
-            assert "index at the end" in error["message"]
-
-
 async def test_a_page_that_only_the_resolver_plays_says_so_wherever_it_fails(node: RunningNode) -> None:
     async with MediaServer() as server:
         page = server.serve("/watch", media(b"<!doctype html><html></html>", content_type="text/html; charset=utf-8"))

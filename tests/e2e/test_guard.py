@@ -3,7 +3,6 @@
 # ruff: noqa: RUF001 - letters and digits that look like others are what is tried here
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,6 @@ from tests.support.e2e_players import PATIENT, create, hear_all, hear_to_end, re
 from tests.support.hls import media_playlist, serve_cut, serve_text, ts
 from tests.support.media_server import Canary, MediaServer, media, redirect
 from tests.support.pretended_internet import PUBLIC, PretendedInternet
-from tests.support.resolving import html
 from tests.support.running_node import RunningNode, running_node, shared_node
 
 SOUND: Final = music(0.2)
@@ -118,37 +116,6 @@ async def test_where_private_networks_are_allowed_the_same_hosts_are_dialled(
             assert heard.pcm == pcm_of(SOUND), host
 
 
-async def test_names(closed_node: RunningNode, internet: PretendedInternet) -> None:
-    node = closed_node
-    names = {
-        "private.example": ["127.0.0.1"],
-        "last.example": [PUBLIC, "127.0.0.1"],
-        "first.example": ["127.0.0.1", PUBLIC],
-        "mapped.example": ["::ffff:127.0.0.1"],
-        "translated.example": ["64:ff9b::7f00:1"],
-        "tunnelled.example": ["2002:7f00:1::"],
-        "metadata.example": [PUBLIC, "169.254.169.254"],
-        "xn--bcher-kva.example": ["127.0.0.1"],
-    }
-    for name, addresses in names.items():
-        internet.name(name, addresses)
-    internet.name("public.example", [PUBLIC])
-    async with (
-        MediaServer(host=PUBLIC) as server,
-        Canary(host="::") as canary,
-    ):
-        server.serve("/song.wav", media(SONG))
-        song = f"http://public.example:{server.port}/song.wav"
-        assert (await hear_to_end(node, "control", song)).pcm == pcm_of(SOUND)
-        uris = [f"http://{name}:{canary.port}/x.wav" for name in names]
-        uris += [f"http://bücher.example:{canary.port}/x.wav", f"https://Private.Example.:{canary.port}/x.wav"]
-        await require_refused_when_played(node, uris, song)
-        assert canary.connections == 0
-        # Nor is the public one of several addresses tried.
-        assert {request.path for request in server.requests} == {"/song.wav"}
-        assert len({reply.writer for reply in server.replies}) == server.connections
-
-
 async def test_a_name_that_turns_private_after_its_first_lookup(
     closed_node: RunningNode, internet: PretendedInternet
 ) -> None:
@@ -203,68 +170,6 @@ async def test_what_a_public_server_leads_to(
         assert canary.connections == 0
 
 
-async def test_entries_of_a_playlist(closed_node: RunningNode, tmp_path: Path, internet: PretendedInternet) -> None:
-    node = closed_node
-    internet.name("private.example", ["127.0.0.1"])
-    (tmp_path / "secret.wav").write_bytes(SONG)
-    async with (
-        MediaServer(host=PUBLIC) as server,
-        Canary(host="::") as canary,
-    ):
-        server.serve("/song.wav", media(SONG))
-        server.serve("/away", redirect(f"http://127.0.0.1:{canary.port}/"))
-        hosts = ("127.1", "localhost.", "[::1]", "private.example")
-        entries = [f"http://{host}:{canary.port}/x.wav" for host in hosts]
-        entries += [(tmp_path / "secret.wav").as_uri(), "/away", "song.wav"]
-        # Seen before the first track is chosen, and when it is opened.
-        for name in ("list.m3u", "list"):
-            uri = serve_text(server, f"/{name}", "\n".join(entries), "audio/x-mpegurl")
-            heard = await hear_to_end(node, f"player-of-{name}", uri)
-            assert heard.pcm == pcm_of(SOUND)
-            codes = {event["error"]["code"] for event in heard.events if event["op"] == "TrackException"}
-            assert codes == {"source_refused"}
-        only_bad = serve_text(server, "/bad.m3u", "\n".join(entries[:3]), "audio/x-mpegurl")
-        heard = await hear_to_end(node, "bad", only_bad)
-        (error,) = (event["error"] for event in heard.events if event["op"] == "TrackException")
-        assert (error["code"], error["message"]) == (
-            "empty",
-            "The playlist has no entry that this node may play.",
-        )
-        assert canary.connections == 0
-
-
-async def test_pages(tmp_path: Path, internet: PretendedInternet) -> None:
-    pytest.importorskip("yt_dlp", reason="the extra `resolver` is not installed")
-    internet.name("private.example", ["127.0.0.1"])
-    resolver = '[resolver]\nenabled = true\nsites = ["generic"]\ntimeout_ms = 60000\n'
-    async with (
-        MediaServer(host=PUBLIC) as server,
-        Canary(host="::") as canary,
-        running_node(tmp_path, CLOSED + resolver, variables=internet.variables) as node,
-    ):
-        song = server.serve("/song.wav", media(SONG))
-        server.serve("/good", html("", '<audio src="song.wav"></audio>'))
-        assert (await hear_to_end(node, "control", server.url("/good"))).pcm == pcm_of(SOUND)
-        for number, host in enumerate(("127.1", "private.example")):
-            bad = f"http://{host}:{canary.port}/song.wav"
-            server.serve(f"/away/{number}", redirect(bad))
-            pages = (
-                server.serve(f"/page/{number}", html("", f'<audio src="{bad}"></audio>')),
-                server.serve(f"/moving/{number}", html(f'<meta http-equiv="refresh" content="0; url={bad}">')),
-                server.serve(f"/turning/{number}", html("", f'<audio src="/away/{number}"></audio>')),
-                server.url(f"/away/{number}"),
-            )
-            for page in pages:
-                heard = await hear_to_end(node, "p", page, song)
-                (error,) = (event["error"] for event in heard.events if event["op"] == "TrackException")
-                assert error["code"] in ("source_refused", "resolve_failed"), (page, error)
-                assert heard.pcm == pcm_of(SOUND)
-                # Tells links only; one that is plainly private is refused here already.
-                resolved = await node.request("GET", f"/v0/resolve?url={quote(page, safe='')}")
-                assert b"127.0.0.1" not in resolved.body.replace(PUBLIC.encode(), b"") or resolved.status == 403, page
-        assert canary.connections == 0
-
-
 async def test_the_nodes_own_port_however_it_is_written(tmp_path: Path, internet: PretendedInternet) -> None:
     internet.name("own.example", ["127.0.0.1"])
     internet.name("among.example", ["127.0.0.2", "127.0.0.1"])
@@ -288,51 +193,3 @@ async def test_the_nodes_own_port_however_it_is_written(tmp_path: Path, internet
             server.serve("/redirect", redirect(own[0]))
             streams = [serve_text(server, f"/{number}.m3u8", media_playlist([uri])) for number, uri in enumerate(own)]
             await require_refused_when_played(node, [*named, server.url("/redirect"), *streams], song)
-
-
-async def test_only_regular_files_and_no_word_about_others(tmp_path: Path) -> None:
-    music_folder = tmp_path / "music"
-    music_folder.mkdir()
-    (tmp_path / "there.wav").write_bytes(SONG)
-    (music_folder / "song.wav").write_bytes(SONG)
-    os.mkfifo(music_folder / "fifo.wav")
-    for name, target in {
-        "there": tmp_path / "there.wav",
-        "missing": tmp_path / "missing.wav",
-        "device": Path("/dev/zero"),
-        "system": Path("/proc/version"),
-        "fd": Path("/proc/self/fd/0"),
-        "folder": tmp_path,
-        "circle": music_folder / "circle",
-    }.items():
-        (music_folder / name).symlink_to(target)
-    (music_folder / "up").symlink_to(tmp_path)
-    config = f'{PATIENT}[sources]\nfiles = ["{music_folder}"]\n'
-    async with running_node(tmp_path, config) as node:
-        inside = {name: str(music_folder / name) for name in ("there", "missing", "up/there.wav", "up/missing.wav")}
-        inside |= {name: str(music_folder / name) for name in ("device", "system", "fd", "folder", "circle")}
-        inside |= {"fifo": (music_folder / "fifo.wav").as_uri()}
-        heard = await asyncio.gather(
-            *(hear_to_end(node, f"p{number}", uri, "music/song.wav") for number, uri in enumerate(inside.values()))
-        )
-        errors = {}
-        for name, what in zip(inside, heard, strict=True):
-            (errors[name],) = (event["error"] for event in what.events if event["op"] == "TrackException")
-            assert what.pcm == pcm_of(SOUND), name
-        outside = errors["there"]
-        assert outside["code"] == "source_refused"
-        for name in ("missing", "up/there.wav", "up/missing.wav", "device", "system", "fd", "folder"):
-            assert errors[name] == outside, name
-        for name in ("circle", "fifo"):
-            assert errors[name]["code"] == "file_unreadable", name
-        texts = set()
-        for uri in (
-            *("there.wav", "missing.wav", f"{music_folder}/../there.wav", f"{music_folder}/../missing.wav"),
-            *(f"file://{music_folder}/%2e%2e/there.wav", f"file://localhost{music_folder}/..%2Fmissing.wav"),
-            *(f"{music_folder}-other/song.wav", "/proc/../etc/passwd", "//etc/passwd", "file:////etc/passwd"),
-        ):
-            answer = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
-            assert refusal(answer) == (403, "source_refused"), uri
-            texts.add(answer.json()["message"])
-        assert len(texts) == 1
-        assert "sources.files" in texts.pop()

@@ -2,8 +2,6 @@
 
 import asyncio
 import base64
-import os
-import signal
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,10 +12,9 @@ import pytest
 from lavalink.utils import decode_track as decode_as_client
 
 from tests.support.audio_files import flac, m4a, mp3, music, opus, wav
-from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually
-from tests.support.http_client import connected, websocket
-from tests.support.media_server import MediaServer, in_turn, media, stall
+from tests.support.http_client import connected
+from tests.support.media_server import MediaServer, media, stall
 from tests.support.running_node import RunningNode, running_node
 
 SOUND = music(3.0)
@@ -91,19 +88,6 @@ async def test_files_of_several_formats(node: RunningNode) -> None:
         assert await decode(node, track["encoded"]) == track
 
 
-async def test_a_radio_station(node: RunningNode) -> None:
-    body, _ = files()["song.mp3"]
-    async with MediaServer() as server:
-        url = server.serve("/live", media(body, ranges=False, stall_after=len(body) - 1, headers="icy-name: Radio\r\n"))
-        track = await load_track(node, url)
-        info = track["info"]
-        assert (info["isStream"], info["isSeekable"], info["length"]) == (True, False, 0)
-        require_client_agrees(track, "mp3")
-        decoded = await decode(node, track["encoded"])
-        assert decoded == track
-        await server.all_gone()
-
-
 async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:
     song = tmp_path / "song.flac"
     song.write_bytes(files()["song.flac"][0])
@@ -133,50 +117,3 @@ async def test_a_client_that_leaves_ends_its_load(node: RunningNode) -> None:
                 await server.requested(len(server.requests) + 1)
             await server.all_gone()
         await eventually(lambda: node.open_descriptors() <= before, "everything closed again")
-
-
-async def test_players_go_on_when_the_process_that_loads_crashes(tmp_path: Path) -> None:
-    song = tmp_path / "song.flac"
-    song.write_bytes(flac(music(30.0)))
-    async with MediaServer() as server, running_node(tmp_path) as node:
-        of_players = await node.decoders_ready(2)
-        await node.request("POST", "/v0/players", {"id": "p", "uri": str(song)})
-        decoder = (await node.request("GET", "/v0/players/p")).json()["quality"]["decoderProcess"]
-        url = server.serve("/song.wav", in_turn(media(wav(SOUND), stall_after=20), media(wav(SOUND))))
-        async with websocket(node.port, "/v0/players/p/ws") as listener:
-            loading = asyncio.create_task(load_track(node, url))
-            await server.requested(1)
-            for pid in node.decoder_pids() - of_players:
-                os.kill(pid, signal.SIGSEGV)
-            assert (await loading)["info"]["length"] == 3000
-            for _ in range(20):
-                assert len((await listener.read_frame()).payload) == 3840
-            state = (await node.request("GET", "/v0/players/p")).json()
-        assert state["quality"]["decoderProcess"] == decoder
-
-
-async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> None:
-    song = tmp_path / "song.flac"
-    song.write_bytes(files()["song.flac"][0])
-    async with running_node(tmp_path) as node:
-        create = {"id": "p", "uri": str(song), "metadata": {"of": "player"}}
-        assert (await node.request("POST", "/v0/players", create)).status == 201
-
-        def is_opened(now: Any) -> bool:
-            require_client_agrees(now["track"])
-            return bool(now["track"]["info"]["length"])
-
-        track = (await until_state(node, "p", is_opened))["track"]
-        assert track["userData"] == {"of": "player"}
-        assert track["info"]["title"] == "Söng 😀"
-        require_client_agrees(track, "flac")
-        loaded = await load_track(node, str(song))
-        assert loaded["encoded"] == track["encoded"]
-        assert {**loaded["info"], "position": 0} == {**track["info"], "position": 0}
-        listed = (await node.request("GET", "/v0/players")).json()[0]
-        assert listed["track"]["encoded"] == track["encoded"]
-        assert listed["track"]["info"]["position"] == listed["position"]
-        # The node starts the clock by itself after a while; the position moves in the list, not in the identifier.
-        state = await until_state(node, "p", lambda now: now["position"])
-        assert state["track"]["info"]["position"] == state["position"] > 0
-        assert state["track"]["encoded"] == track["encoded"]

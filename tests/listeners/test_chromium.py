@@ -1,10 +1,6 @@
 """A page in Chromium plays the streams of a running node with an <audio> element, and hears the right sound."""
 
-import asyncio
 import json
-import os
-import shutil
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,12 +10,12 @@ import pytest
 from aiohttp import web
 
 from tests.support.audio_files import tone, wav
+from tests.support.browser import CHROMIUM, running_chromium
 from tests.support.e2e_players import PATIENT, create, enqueue, order, patch, until_state
 from tests.support.eventually import eventually
 from tests.support.running_node import running_node
 from tests.support.serving import serving
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 
 ONE_HZ, OTHER_HZ = 1000, 400
@@ -88,22 +84,6 @@ async def served_page() -> AsyncIterator[Page]:
         yield page
 
 
-@asynccontextmanager
-async def chromium(url: str, folder: Path) -> AsyncIterator[None]:
-    assert CHROMIUM is not None
-    process = await asyncio.create_subprocess_exec(
-        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-        "--autoplay-policy=no-user-gesture-required", f"--user-data-dir={folder}", url,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    try:
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
 @pytest.mark.parametrize("kind", ["ogg", "mp3", "wav"])
 async def test_a_page_hears_a_stream_its_filters_and_a_skip(kind: str, tmp_path: Path) -> None:
     (tmp_path / "one.wav").write_bytes(wav(tone(ONE_HZ, 120.0)))
@@ -114,7 +94,7 @@ async def test_a_page_hears_a_stream_its_filters_and_a_skip(kind: str, tmp_path:
             await create(node, "p", "one.wav")
             await enqueue(node, "p", "other.wav")
             stream = f"{node.url}/v0/players/p/stream.{kind}"
-            async with chromium(f"{page.origin}/?stream={stream}", tmp_path / "profile"):
+            async with running_chromium(f"{page.origin}/?stream={stream}", tmp_path / "profile"):
                 heard = await page.hears(ONE_HZ)
                 await until_state(node, "p", lambda state: state["listeners"] == 1)
                 # It goes on as fast as time does, without a pause.

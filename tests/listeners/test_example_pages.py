@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 from aiohttp import web
 
-from tests.listeners.test_chromium import CHROMIUM
 from tests.listeners.test_public_page import OWNER, opened
 from tests.support.audio_files import music, wav
+from tests.support.browser import CHROMIUM
 from tests.support.e2e_players import IMPATIENT
 from tests.support.eventually import eventually
 from tests.support.public_address import public_config, started_public

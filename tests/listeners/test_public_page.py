@@ -1,8 +1,5 @@
 """The page of the public address in Chromium: its policy lets all of it work, and what it shows changes by itself."""
 
-import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.listeners.test_chromium import CHROMIUM
 from tests.support.audio_files import music, wav
+from tests.support.browser import CHROMIUM, running_chromium
 from tests.support.eventually import eventually
 from tests.support.pictures import flac_with, png
 from tests.support.public_address import public_config, started_public
@@ -48,16 +45,8 @@ class Tab:
 
 @asynccontextmanager
 async def opened(url: str, folder: Path) -> AsyncIterator[Tab]:
-    assert CHROMIUM is not None
-    process = await asyncio.create_subprocess_exec(
-        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-        "--autoplay-policy=no-user-gesture-required", f"--user-data-dir={folder}", "--remote-debugging-port=0",
-        "about:blank",
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
     told = folder / "DevToolsActivePort"  # where Chromium writes its port
-    try:
+    async with running_chromium("about:blank", folder, "--remote-debugging-port=0"):
         await eventually(lambda: told.exists() and "\n" in told.read_text(), "Chromium listens")
         tools = f"http://127.0.0.1:{told.read_text().split()[0]}/json"
         async with aiohttp.ClientSession() as session:
@@ -69,9 +58,6 @@ async def opened(url: str, folder: Path) -> AsyncIterator[Tab]:
                     await tab.call(f"{domain}.enable")
                 await tab.call("Page.navigate", url=url)
                 yield tab
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
 
 
 async def test_the_page_plays_and_shows_what_changes(tmp_path: Path) -> None:

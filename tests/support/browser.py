@@ -1,9 +1,13 @@
 """A page in Chromium, driven by playwright: what it did wrong is told at the end, and what it plays can be heard."""
 
+import asyncio
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module, resources
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -125,6 +129,23 @@ class Browser:
             for rule in found["violations"]
             for node in rule["nodes"]
         ]
+
+
+@asynccontextmanager
+async def running_chromium(url: str, folder: Path, *arguments: str) -> AsyncIterator[None]:
+    """Without playwright: a page whose browser keeps what it has in `folder`."""
+    assert CHROMIUM is not None
+    process = await asyncio.create_subprocess_exec(
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+        "--autoplay-policy=no-user-gesture-required", f"--user-data-dir={folder}", *arguments, url,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 @asynccontextmanager
