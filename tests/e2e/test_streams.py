@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tests.support.audio_files import music, pcm_of, tone, wav
 from tests.support.e2e_players import create, delete, enqueue, order, patch, state, until_state
 from tests.support.e2e_sockets import following, listening
-from tests.support.http_client import websocket
+from tests.support.http_client import connected, websocket
 from tests.support.missing_programs import needs
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
@@ -263,6 +263,23 @@ async def test_one_logical_stream_or_one_for_each_title(node: RunningNode) -> No
     assert b"TITLE=one" in chained
     assert b"TITLE=two" in chained
     assert len(decoded_file(plain, "ogg")) > 3 * 48_000
+
+
+@pytest.mark.timing
+async def test_a_first_look_at_a_stream_is_no_listener(node: RunningNode) -> None:
+    song(node, "song.wav", 12)
+    await create(node, "p", "song.wav")
+    async with following(node, "p", "?since=0") as tape:
+        for kind in ("mp3", "ogg", "wav"):
+            async with connected(node.port) as client:
+                client.send_request("GET", f"/v0/players/p/stream.{kind}")
+                assert (await state(node, "p"))["listeners"] == 0
+        assert [event["op"] for event in tape.events if event["op"] == "TrackStart"] == []
+        async with connected(node.port) as client:
+            client.send_request("GET", "/v0/players/p/stream.ogg")
+            await tape.until("TrackStart")
+            assert (await state(node, "p"))["listenersByFormat"] == {"pcm": 0, "opus": 1, "mp3": 0, "voice": 0}
+    await until_state(node, "p", lambda now: now["listeners"] == 0)
 
 
 @pytest.mark.timing
