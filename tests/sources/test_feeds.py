@@ -117,6 +117,7 @@ HOSTILE: list[tuple[str, FailureCode, str]] = [
     (atom("<title>News</title>"), FailureCode.EMPTY, "no podcast"),
     ("<rss>", FailureCode.CORRUPT, "XML"),
     (rss() + "<rss>", FailureCode.CORRUPT, "XML"),
+    ('<?xml version="1.0" encoding="x"?><playlist/>', FailureCode.CORRUPT, "XML"),
     (asx("<title>x</title>"), FailureCode.EMPTY, "no entries"),
     (rss('<enclosure url="file:///etc/passwd"/>'), FailureCode.EMPTY, "no entry that this node may play"),
     (asx('<ref href="file:///etc/passwd"/>', '<ref href="mms://a.example/x"/>'), FailureCode.EMPTY, "may play"),

@@ -1,5 +1,6 @@
 """M3U, PLS, XSPF and CUE sheets: what is read from them, where their entries lead, and which of them are let in."""
 
+import contextlib
 import logging
 import os
 import time
@@ -10,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.fetching import IMPATIENT, QUICK, failure_of, opener, playlist_of
+from tests.support.fetching import IMPATIENT, QUICK, failure_of, opened_by, opener, playlist_of
 from tests.support.media_server import MediaServer, drip, media, raw, redirect, stall, status
 from tests.support.radio_server import radio
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import LeftOut
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
@@ -101,33 +101,30 @@ class TestFormats:
         assert list(parse_listing(data).entries) == [replace(listed(*entry), is_uri=True) for entry in entries]
 
     @pytest.mark.parametrize(
-        "before",
+        "text",
         [
-            '<!DOCTYPE playlist [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>',
-            '<!DOCTYPE playlist SYSTEM "http://127.0.0.1/x.dtd">',
-            '<!DOCTYPE playlist [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
+            "x\n" * 500_000,
+            "#EXTINF:" + '"' * 1_000_000 + "\nx",
+            "[playlist]\n" + "".join(f"File{number}=x\n" for number in range(80_000)),
+            "<playlist>" + "<a>" * 300_000,
+            *(
+                f"x\n{sheet}\nTRACK 01 AUDIO\n"
+                for sheet in (
+                    "\n" * 1_000_000,
+                    " " * 1_000_000 + "x",
+                    "TRACK" + " " * 1_000_000,
+                    "TRACK 01 AUDIO\n" * 65_000,
+                    'FILE "' + "a" * 1_000_000 + "\nTRACK 01 AUDIO\nINDEX 01 00:00:00",
+                )
+            ),
         ],
+        ids=lambda text: text[:12],
     )
-    def test_xml_that_declares_something_is_refused(self, before: str) -> None:
-        with pytest.raises(PlayError, match="document type"):
-            parse_listing(xspf("<location>x</location>", before=before))
-
-    @pytest.mark.parametrize(
-        "data", [b"<playlist", b"<playlist></x>", b'<?xml version="1.0" encoding="x"?><playlist/>']
-    )
-    def test_damaged_xml_is_refused(self, data: bytes) -> None:
-        with pytest.raises(PlayError, match="XML"):
-            parse_listing(data)
-
-    def test_a_long_or_deep_one_takes_no_time_to_speak_of(self) -> None:
-        begun_s = time.process_time()
-        listing = parse_listing(b"a\n" * 500_000)
-        assert (listing.count, len(listing.entries)) == (500_000, 500)
-        with pytest.raises(PlayError):
-            parse_listing(b"<playlist>" + b"<a>" * 300_000)
-        parse_listing(b"#EXTINF:" + b'"' * 1_000_000 + b"\nx")
-        parse_listing(b"[playlist]\n" + b"".join(b"File%d=x\n" % number for number in range(80_000)))
-        assert time.process_time() - begun_s < 10
+    def test_a_long_or_deep_one_takes_no_time_to_speak_of(self, text: str) -> None:
+        began_s = time.process_time()
+        with contextlib.suppress(PlayError):
+            parse_listing(text.encode())
+        assert time.process_time() - began_s < 2
 
 
 class TestLinks:
@@ -176,6 +173,10 @@ class TestRecognition:
             (b"", "list.m3u", None, False),
             (b"\xff\xfb\x90\x44\x00\x00", "list.m3u", "audio/x-mpegurl", False),
             (b"ID3\x04\x00", "song.mp3", None, False),
+            (b"REM x", "a.CUE", None, True),
+            (b"REM x", "a", "application/x-cue", True),
+            (b"REM x", "a.txt", "text/plain", False),
+            (b"<html>", "a.cue", None, False),
         ],
     )
     def test_by_content_then_by_name_or_type(
@@ -282,34 +283,6 @@ class TestCueSheets:
         entries = parse_listing(sheet.encode()).entries
         assert {(part.reference, part.start_ms, part.end_ms) for part in entries} == {("a.wav", 5000, None)}
 
-    @pytest.mark.parametrize(
-        "hostile",
-        [
-            "\n" * 1_000_000,
-            " " * 1_000_000 + "x",
-            "TRACK" + " " * 1_000_000,
-            "TRACK 01 AUDIO\n" * 65_000,
-            'FILE "' + "a" * 1_000_000 + "\nTRACK 01 AUDIO\nINDEX 01 00:00:00",
-        ],
-    )
-    def test_a_hostile_sheet_is_read_quickly(self, hostile: str) -> None:
-        began_s = time.process_time()
-        parse_listing(b"x\n" + hostile.encode() + b"\nTRACK 01 AUDIO\n")
-        assert time.process_time() - began_s < 2
-
-    def test_what_looks_like_one(self) -> None:
-        assert looks_like_playlist(b"REM x", "a.CUE", None)
-        assert looks_like_playlist(b"REM x", "a", "application/x-cue")
-        assert not looks_like_playlist(b"<html>", "a.cue", None)
-        assert not looks_like_playlist(b"REM x", "a.txt", "text/plain")
-
-
-class TestLeftOut:
-    async def test_what_was_left_out_is_counted_with_each_reason_once(self, server: MediaServer) -> None:
-        lines = "ftp://a/x\nftp://b/y\na.mp3\nhttp://user@x/\nb.mp3"
-        opened = await playlist_of(server.serve("/x.m3u", media(lines.encode())))
-        assert (len(opened.entries), opened.left_out.count, len(opened.left_out.reasons)) == (2, 3, 2)
-
 
 class TestOpening:
     async def test_over_http_after_a_redirect(self, server: MediaServer) -> None:
@@ -336,8 +309,7 @@ class TestOpening:
         assert await entries_of(server.serve("/listen", raw(head + body))) == [(server.url("/a.mp3"), None)]
         station = server.serve("/radio", radio(bytes(range(256)), status_line=status_line, content_type=content_type))
         async with opener() as source_opener:
-            opened = await source_opener.open(parse_source_uri(station))
-            assert isinstance(opened, OpenedSource)
+            opened = await opened_by(source_opener, station)
             assert opened.is_live
             assert await opened.reader.read_at(0, 9) == bytes(range(9))
             await opened.close()
@@ -353,8 +325,7 @@ class TestOpening:
     async def test_a_file_that_is_only_called_so(self, tmp_path: Path) -> None:
         (tmp_path / "song.m3u").write_bytes(b"\xff\xfb\x90\0" * 100)
         async with opener() as source_opener:
-            opened = await source_opener.open(parse_source_uri(str(tmp_path / "song.m3u")))
-            assert isinstance(opened, OpenedSource)
+            opened = await opened_by(source_opener, str(tmp_path / "song.m3u"))
             descriptor = opened.reader.take_descriptor()
             assert descriptor is not None
             assert len(os.read(descriptor, 1000)) == 400
@@ -365,10 +336,9 @@ class TestOpening:
         body = bytes(range(256)) * 40
         async with opener() as source_opener:
             for name, kind in (("/a.m3u", "audio/x-mpegurl"), ("/b", "application/octet-stream"), ("/c", "text/html")):
-                opened = await source_opener.open(
-                    parse_source_uri(server.serve(name, media(body, content_type=kind, ranges=False)))
+                opened = await opened_by(
+                    source_opener, server.serve(name, media(body, content_type=kind, ranges=False))
                 )
-                assert isinstance(opened, OpenedSource)
                 assert await opened.reader.read_at(0, 100) == body[:100]
                 await opened.close()
         assert len(server.requests) == 3
@@ -376,21 +346,12 @@ class TestOpening:
     async def test_refused_entries_are_left_out_and_named(
         self, server: MediaServer, caplog: pytest.LogCaptureFixture
     ) -> None:
-        lines = [
-            "a.mp3",
-            "x" * 50_000,
-            "file:///etc/passwd",
-            "http://bad.example/b?token=secret",
-            "http://[",
-            "ytsearch:x",
-            "c.mp3",
-        ]
-        uri = server.serve("/list.m3u", media("\n".join(lines).encode()))
+        refused = ("file:///etc/passwd", "http://bad.example/b?token=secret", "http://[", "ytsearch:x")
+        uri = server.serve("/list.m3u", media("\n".join(("a.mp3", "x" * 50_000, *refused, "c.mp3")).encode()))
         with caplog.at_level(logging.WARNING):
             entries = await entries_of(uri, blocked=[compile_pattern("bad")])
         assert [entry[0] for entry in entries] == [server.url("/a.mp3"), server.url("/c.mp3")]
-        for word in ("file:///etc/passwd", "http://bad.example/b", "http://[", "ytsearch:x"):
-            assert word in caplog.text
+        assert all(uri.partition("?")[0] in caplog.text for uri in refused)
         assert "secret" not in caplog.text
         assert len(caplog.text) < 5000
 

@@ -11,7 +11,7 @@ from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import Pattern, SourcePolicy
-from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.guard import AddressGuard
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
@@ -60,12 +60,26 @@ async def opener(
 async def opened(uri: str, settings: FetchSettings = QUICK, **options: Any) -> AsyncIterator[OpenedSource]:
     """A source that is fetched, closed at the end together with its client. `options` are those of `opener`."""
     async with opener(settings=settings, **options) as source_opener:
-        source = await source_opener.open(parse_source_uri(uri))
-        assert not isinstance(source, Playlist)
+        source = await opened_by(source_opener, uri)
         try:
             yield source
         finally:
             await source.close()
+
+
+async def opened_by(source_opener: SourceOpener, uri: str | SourceUri) -> OpenedSource:
+    source = await source_opener.open(parse_source_uri(uri) if isinstance(uri, str) else uri)
+    assert isinstance(source, OpenedSource)
+    return source
+
+
+async def body_of(source_opener: SourceOpener, uri: str | SourceUri) -> tuple[bytes, OpenedSource]:
+    """Everything of a source, which is closed then, and what was known of it."""
+    source = await opened_by(source_opener, uri)
+    try:
+        return await read_all(source), source
+    finally:
+        await source.close()
 
 
 async def playlist_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> Playlist:
@@ -94,6 +108,15 @@ async def read_all(source: OpenedSource, offset: int = 0) -> bytes:
         parts.append(part)
         offset += len(part)
     return b"".join(parts)
+
+
+async def parts_of(source: OpenedSource, offset: int = 0) -> list[bytes]:
+    """What is read from `offset` on up to each end of a part; two ends in a row are the end of the whole."""
+    parts: list[bytes] = []
+    while part := await read_all(source, offset):
+        parts.append(part)
+        offset += len(part)
+    return parts
 
 
 async def read_bytes(source: OpenedSource, count: int, offset: int = 0) -> bytes:

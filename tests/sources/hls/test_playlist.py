@@ -191,36 +191,19 @@ class TestSelection:
             ([stream("flac", 800_000, "fLaC"), stream("lc", 1_000_000, AAC)], "flac"),
             ([stream("usac", 999_000, "mp4a.40.42"), stream("he", 64_000, HE_AAC)], "he"),
             # With picture: the smallest of those that sound best.
-            (
-                [
-                    stream("tiny", 200_000, f"{VIDEO},{HE_AAC}", "RESOLUTION=256x144"),
-                    stream("big", 5_000_000, f"{VIDEO},{AAC}", "RESOLUTION=1920x1080"),
-                    stream("small", 800_000, f"{VIDEO},{AAC}", "RESOLUTION=640x360"),
-                ],
-                "small",
-            ),
+            ([stream("tiny", 200_000, f"{VIDEO},{HE_AAC}", "RESOLUTION=256x144"),
+              stream("big", 5_000_000, f"{VIDEO},{AAC}", "RESOLUTION=1920x1080"),
+              stream("small", 800_000, f"{VIDEO},{AAC}", "RESOLUTION=640x360")], "small"),
             ([stream("video", 900_000, f"{VIDEO},{AAC}"), stream("sound", 64_000, AAC)], "sound"),
             ([stream("silent", 100_000, VIDEO), stream("video", 900_000, f"{VIDEO},{AAC}")], "video"),
             ([stream("b", 900_000, "", "RESOLUTION=2x2"), stream("a", 500_000, "", "RESOLUTION=1x1")], "a"),
             ([stream("wide", 9, "", "RESOLUTION=2x2"), stream("plain", 5)], "plain"),
             # Sound of its own.
-            (
-                [
-                    sound("commentary.m3u8"),
-                    sound("main.m3u8", more=",DEFAULT=YES,AUTOSELECT=YES"),
-                    stream("video", 900_000, f"{VIDEO},{AAC}", 'AUDIO="g"'),
-                ],
-                "main.m3u8",
-            ),
-            (
-                [
-                    sound("low.m3u8", "low", ",DEFAULT=YES"),
-                    sound("high.m3u8", "high", ",DEFAULT=YES"),
-                    stream("v1", 5_000_000, f"{VIDEO},{HE_AAC}", 'AUDIO="low"'),
-                    stream("v2", 900_000, f"{VIDEO},{AAC}", 'AUDIO="high"'),
-                ],
-                "high.m3u8",
-            ),
+            ([sound("commentary.m3u8"), sound("main.m3u8", more=",DEFAULT=YES,AUTOSELECT=YES"),
+              stream("video", 900_000, f"{VIDEO},{AAC}", 'AUDIO="g"')], "main.m3u8"),
+            ([sound("low.m3u8", "low", ",DEFAULT=YES"), sound("high.m3u8", "high", ",DEFAULT=YES"),
+              stream("v1", 5_000_000, f"{VIDEO},{HE_AAC}", 'AUDIO="low"'),
+              stream("v2", 900_000, f"{VIDEO},{AAC}", 'AUDIO="high"')], "high.m3u8"),
             ([sound("a", more=",AUTOSELECT=YES"), sound("b"), stream("v", 1, AAC, 'AUDIO="g"')], "a"),
             # The default one is within the variant.
             ([sound("", more=",DEFAULT=YES"), sound("other.m3u8"), stream("v", 900_000, AAC, 'AUDIO="g"')], "v"),
@@ -235,18 +218,11 @@ class TestSelection:
 
     # RFC 8216, 4.3.4.1: DEFAULT plays unless the user wants another one, which may be named by its language.
     @pytest.mark.parametrize(
-        ("wanted", "reference", "number"),
-        [
-            ("", "en", 1),
-            ("2", "de", 2),
-            ("de", "de", 2),
-            ("DE-at", "de", 2),
-            ("fr", "v", 3),
-            ("3", "v", 3),
-            ("1", "en", 1),
-        ],
-    )
-    def test_a_rendition_that_is_wanted(self, wanted: str, reference: str, number: int) -> None:
+        ("reference", "number", "wanted"),
+        [*(("en", 1, wanted) for wanted in ("", "1")), *(("de", 2, wanted) for wanted in ("2", "de", "DE-at")),
+         *(("v", 3, wanted) for wanted in ("3", "fr"))],
+    )  # fmt: skip
+    def test_a_rendition_that_is_wanted(self, reference: str, number: int, wanted: str) -> None:
         sounds = [
             sound("en", more=',LANGUAGE="en",DEFAULT=YES,AUTOSELECT=YES'),
             sound("de", more=',LANGUAGE="de-AT",AUTOSELECT=YES'),

@@ -10,12 +10,11 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.support.fetching import QUICK, opened, read_all
+from tests.support.fetching import QUICK, opened, parts_of
 from tests.support.hls import LivePlaylist, encrypted, media_playlist, serve_text
 from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, redirect, status
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OpenedSource
 
 KEY = b"0123456789abcdef"
 AES = '#EXT-X-KEY:METHOD=AES-128,URI="k"'
@@ -45,26 +44,16 @@ class Site:
     def lists(self, *entries: str, name: str = "index.m3u8", duration_s: float = 0.5, sequence: int = 0) -> str:
         return self.text(name, media_playlist(entries, duration_s=duration_s, sequence=sequence))
 
-    def gone(self, *numbers: int, code: int = 404) -> None:
-        for number in numbers:
-            self.put(NAMES[number], status(code))
-
     def encrypts(self, ivs: Iterable[int] = range(8)) -> None:
         """Encrypts each piece, with these numbers as vectors."""
         for name, piece, iv in zip(NAMES, PIECES, ivs, strict=True):
             self.put(name, media(encrypted(piece, KEY, iv.to_bytes(16, "big"))))
-        self.put("k", media(KEY, content_type="application/octet-stream"))
+        for name in ("k", "k2"):
+            self.put(name, media(KEY, content_type="application/octet-stream"))
 
 
 def master(*names: str) -> str:
     return "#EXTM3U\n" + "".join(f"#EXT-X-STREAM-INF:BANDWIDTH=1\n{name}\n" for name in names)
-
-
-async def parts_of(source: OpenedSource) -> list[bytes]:
-    parts: list[bytes] = []
-    while part := await read_all(source, sum(map(len, parts))):
-        parts.append(part)
-    return parts
 
 
 Made: TypeAlias = Callable[[Site], str]
@@ -74,17 +63,13 @@ def without(*numbers: int) -> bytes:
     return b"".join(piece for number, piece in enumerate(PIECES) if number not in numbers)
 
 
-def with_lost(*numbers: int, code: int = 404) -> Made:
+def with_lost(*numbers: int, code: int = 404, of: int = 8) -> Made:
     def make(site: Site) -> str:
-        site.gone(*numbers, code=code)
-        return site.lists(*NAMES)
+        for number in numbers:
+            site.put(NAMES[number], status(code))
+        return site.lists(*NAMES[:of])
 
     return make
-
-
-def the_only_one_lost(site: Site) -> str:
-    site.gone(0)
-    return site.lists(NAMES[0])
 
 
 def encrypted_by(line: str, ivs: Iterable[int] = range(8), *, sequence: int = 0) -> Made:
@@ -131,11 +116,13 @@ def encrypted_and_cut(site: Site) -> str:
     return site.lists(AES, *NAMES)
 
 
-def key_elsewhere(site: Site) -> str:
-    site.encrypts()
-    site.server.serve("/keys/here", media(KEY))
-    site.put("k", redirect("/keys/here"))
-    return site.lists(AES, *NAMES)
+def with_key(answer: Answer) -> Made:
+    def make(site: Site) -> str:
+        site.encrypts()
+        site.put("k", answer)
+        return site.lists(AES, *NAMES)
+
+    return make
 
 
 def nested(levels: int) -> Made:
@@ -226,7 +213,6 @@ def live_links_that_expire(site: Site) -> str:
 
 def live_and_encrypted(site: Site) -> str:
     site.encrypts()
-    site.put("k2", media(KEY))
     keys = {number: AES if number < 4 else AES.replace('"k"', '"k2"') for number in range(len(NAMES))}
     return site.put("live.m3u8", LivePlaylist(NAMES, tags=keys).answer)
 
@@ -255,7 +241,7 @@ PLAYS: list[tuple[str, Made, list[bytes]]] = [
     ("ranges are encrypted each by itself", encrypted_ranges, [WHOLE]),
     ("the initialization section is encrypted", encrypted_init, [b"init" + WHOLE]),
     ("a transfer breaks off within a block", encrypted_and_cut, [WHOLE]),
-    ("the key is redirected", key_elsewhere, [WHOLE]),
+    ("the key is redirected", with_key(redirect("/hls/k2")), [WHOLE]),
     # RFC 8216, 4.3.4.2 wants media playlists in a master playlist; ffmpeg follows further ones.
     ("a master playlist", nested(1), [WHOLE]),
     ("a master playlist in one", nested(2), [WHOLE]),
@@ -289,21 +275,12 @@ async def test_what_plays(server: MediaServer, says: str, make: Made, parts: lis
         assert await parts_of(source) == parts
 
 
+def holding(text: str) -> Made:
+    return lambda site: site.text("a.m3u8", f"#EXTM3U\n{text}")
+
+
 def key_line(uri: str) -> Made:
-    def make(site: Site) -> str:
-        site.encrypts()
-        return site.lists(f'#EXT-X-KEY:METHOD=AES-128,URI="{uri}"', *NAMES)
-
-    return make
-
-
-def wrong_key(answer: Answer) -> Made:
-    def make(site: Site) -> str:
-        site.encrypts()
-        site.put("k", answer)
-        return site.lists(AES, *NAMES)
-
-    return make
+    return encrypted_by(f'#EXT-X-KEY:METHOD=AES-128,URI="{uri}"')
 
 
 def circle(site: Site) -> str:
@@ -311,28 +288,39 @@ def circle(site: Site) -> str:
     return site.text("b.m3u8", master("a.m3u8"))
 
 
-def key_behind_redirect_to_file(site: Site) -> str:
-    site.encrypts()
-    site.put("k", redirect("file:///etc/hostname"))
-    return site.lists(AES, *NAMES)
+def page_within(site: Site) -> str:
+    site.text("inner.m3u8", "<html>Not today</html>", "text/html")
+    return site.text("a.m3u8", master("inner.m3u8"))
 
 
+ENDED = "#EXT-X-ENDLIST\n#EXTINF:1,\n"
 REFUSED: list[tuple[str, Made, FailureCode, str]] = [
     ("all segments are 404", with_lost(*range(8)), FailureCode.HTTP_STATUS, "404"),
     ("three in a row", with_lost(2, 3, 4), FailureCode.HTTP_STATUS, "404"),
-    ("the only segment is 404", the_only_one_lost, FailureCode.HTTP_STATUS, "404"),
+    ("the only segment is 404", with_lost(0, of=1), FailureCode.HTTP_STATUS, "404"),
     ("a key in a file", key_line("file:///etc/hostname"), FailureCode.SOURCE_REFUSED, "http and https"),
-    ("a key in a file, by redirect", key_behind_redirect_to_file, FailureCode.SOURCE_REFUSED, "http"),
+    ("a key in a file, by redirect", with_key(redirect("file:///etc/hostname")), FailureCode.SOURCE_REFUSED, "http"),
     ("a key by another scheme", key_line("skd://key"), FailureCode.SOURCE_REFUSED, "http and https"),
     ("a key in the playlist", key_line("data:text/plain;base64,AAAA"), FailureCode.SOURCE_REFUSED, "http and https"),
     ("a key that policy forbids", key_line("/secret/key"), FailureCode.SOURCE_BLOCKED, "/secret/key"),
-    ("a key of 15 bytes", wrong_key(media(KEY[:15])), FailureCode.CORRUPT, "15 bytes"),
-    ("a key of 17 bytes", wrong_key(media(KEY + b"\n")), FailureCode.CORRUPT, "more than 16"),
-    ("no key", wrong_key(media(b"", ranges=False)), FailureCode.CORRUPT, "0 bytes"),
-    ("a page for a login as the key", wrong_key(media(b"<html>" * 100_000)), FailureCode.CORRUPT, "more than 16"),
-    ("a key that is 403", wrong_key(status(403)), FailureCode.HTTP_STATUS, "403"),
+    ("a key of 15 bytes", with_key(media(KEY[:15])), FailureCode.CORRUPT, "15 bytes"),
+    ("a key of 17 bytes", with_key(media(KEY + b"\n")), FailureCode.CORRUPT, "more than 16"),
+    ("no key", with_key(media(b"", ranges=False)), FailureCode.CORRUPT, "0 bytes"),
+    ("a page for a login as the key", with_key(media(b"<html>" * 100_000)), FailureCode.CORRUPT, "more than 16"),
+    ("a key that is 403", with_key(status(403)), FailureCode.HTTP_STATUS, "403"),
     ("a circle of masters", circle, FailureCode.LIMIT_EXCEEDED, "circle"),
     ("a master that names itself", lambda s: s.text("a.m3u8", master("a.m3u8")), FailureCode.LIMIT_EXCEEDED, "circle"),
+    ("a page as the inner playlist", page_within, FailureCode.CORRUPT, ""),
+    ("nothing in it", holding("#EXT-X-ENDLIST\n"), FailureCode.EMPTY, ""),
+    ("a segment in a file", holding(f"{ENDED}file:///etc/passwd\n"), FailureCode.SOURCE_REFUSED, ""),
+    ("a segment by another scheme", holding(f"{ENDED}ftp://x.example/a.ts\n"), FailureCode.SOURCE_REFUSED, ""),
+    (
+        "an initialization section in a file",
+        says(f'#EXT-X-MAP:URI="file:/a"\n{ENDED}a\n'),
+        FailureCode.SOURCE_REFUSED,
+        "",
+    ),
+    ("a master that leads to a file", holding(master("file:///a.m3u8")), FailureCode.SOURCE_REFUSED, ""),
     ("masters without end", nested(9), FailureCode.LIMIT_EXCEEDED, "further playlists"),
     ("100 000 segments", long_list(100_000), FailureCode.LIMIT_EXCEEDED, "entries"),
     ("16 MB of tokens", long_list(20_000, "?" + "x" * 800), FailureCode.LIMIT_EXCEEDED, "KiB"),
