@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from tests.support.serving import serving
 from tonearm.core.service_links import Service
 from tonearm.sources.mirrors.settings import MirrorSettings
 
@@ -79,11 +80,8 @@ class MusicServices:
             return {"data": [self._of_deezer(song) for song in self.songs.values()][: int(query["limit"])]}
         if kind == "track":
             song = self.songs.get(int(rest))
-            return (
-                self._of_deezer(song)
-                if song
-                else {"error": {"type": "DataException", "message": "no data", "code": 800}}
-            )
+            missing = {"error": {"type": "DataException", "message": "no data", "code": 800}}
+            return self._of_deezer(song) if song else missing
         whole = [self._of_deezer(song) for song in self.songs.values()]
         if rest.endswith("/tracks"):
             begin = int(query["index"])
@@ -197,14 +195,7 @@ async def music_services() -> AsyncIterator[MusicServices]:
     services = MusicServices()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", services.answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    assert runner.addresses
-    services.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serving(app) as port:
+        services.url = f"http://127.0.0.1:{port}"
         yield services
-    finally:
         services.is_over.set()
-        await runner.cleanup()
