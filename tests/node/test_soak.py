@@ -140,6 +140,7 @@ async def test_deleted_players_are_freed_at_once_without_the_collector_of_cycles
     uris = [song, stalls, server.url("/nothing.mp3"), "/missing.mp3"]
     async with running_node(NodeSettings(decoder_processes=1)) as node:
         gc.disable()
+        collections = gc.get_stats()[-1]["collections"]
         try:
             for number, uri in enumerate(uris):
                 player = await listening(node, f"p{number}", uri, *uris)
@@ -150,5 +151,6 @@ async def test_deleted_players_are_freed_at_once_without_the_collector_of_cycles
                 await node.delete_player(player.id)
                 del player
                 await eventually(lambda: deleted() is None, "the player is freed")  # noqa: B023
+                assert gc.get_stats()[-1]["collections"] == collections, "the collector freed it"
         finally:
             gc.enable()

@@ -94,7 +94,8 @@ class Player:
         self._companions: dict[str, Companion] = {}
         self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of companions not returned yet
         self._awaits_voice = False
-        self._voice = VoiceTelling(services.call_later, lambda voice: self._engine.emit((VoiceState(voice),)))
+        engine = self._engine  # not `self`: a cycle would keep the deleted player until the next collection
+        self._voice = VoiceTelling(services.call_later, lambda voice: engine.emit((VoiceState(voice),)))
         if snapshot is not None:
             self._engine.begin_at(snapshot.start_sample)
         if came is not None:
