@@ -300,7 +300,7 @@ class PlaybackMachine(RuleBasedStateMachine):
             self.model.queue.insert(0, current)
         self.model.leave(EndReason.REPLACED)
         self.model.choose(name)
-        self.remembers = False
+        self.remembers = was_idle
         self._do(self.playback.previous())
         self.remembers = True
 
@@ -647,7 +647,7 @@ class PlaybackMachine(RuleBasedStateMachine):
                 assert self.model.ends.pop(0) == End(track.info.title, event.position_ms, event.played_ms, event.reason)
                 if self.remembers:
                     self.model.note_end(track.info.title, self.open_start is not None)
-                self.open_start = None
+                self.remembers, self.open_start = True, None
             case TrackStart(track):
                 assert self.open_start is None
                 assert (track.info.title, event.position_ms) == (self.model.current, self.model.position_ms)

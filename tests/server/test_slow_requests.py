@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import json
 import sys
 import threading
 import time
@@ -13,13 +12,11 @@ from typing import Final
 
 from tests.support import plain_client
 from tests.support.edge import running_edge, still_node
+from tests.support.processes import longest_hold_s
 from tests.support.slow_requests import slow_requests
 from tonearm.node.parts import NodeSettings
 from tonearm.serve import keep_collections_short
 
-HELD_S: Final = 0.04  # two frames
-# On a machine that takes longer for this text alone, in one call that nobody can cut, requests may take as long.
-_YARDSTICK: Final = b"[%s[]]" % (b"[]," * 300_000)
 _TICK_S: Final = 0.001
 _TRIES: Final = 3
 
@@ -49,16 +46,6 @@ class Holds:
 
     def end(self) -> None:
         self._timer.cancel()
-
-
-def limit_s() -> float:
-    """For how long a request may hold the loop on this machine, as fast as it is now."""
-    taken_s = []
-    for _ in range(3):
-        begun_s = time.perf_counter()
-        json.loads(_YARDSTICK)
-        taken_s.append(time.perf_counter() - begun_s)
-    return max(HELD_S, min(taken_s))
 
 
 @contextmanager
@@ -119,9 +106,9 @@ async def test_no_request_holds_the_loop(tmp_path: Path) -> None:
             for _ in range(_TRIES):
                 found = await held_s(port, tmp_path / "request")
                 least_s = {name: min(one_s, least_s.get(name, one_s)) for name, one_s in found.items()}
-                if max(least_s.values()) < limit_s():
+                if max(least_s.values()) < longest_hold_s():
                     break
     for name, one_s in least_s.items():
         sys.stdout.write(f"{name:45} held the loop for {one_s * 1000:6.1f} ms at most\n")
-    most_s = limit_s()
+    most_s = longest_hold_s()
     assert [name for name, one_s in least_s.items() if one_s >= most_s] == []

@@ -1,16 +1,20 @@
 """What a process is, and what it holds of the system: descriptors and children."""
 
 import contextlib
+import json
 import os
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from tests.support.decoder_forks import decoder_template_process_id
 from tests.support.eventually import eventually
 from tests.support.tonearm_forks import tonearm_template_process_id
 from tonearm.decoder.pool.process import DecoderProcess, suspects_of_exit
+
+_YARDSTICK: Final = b"[%s[]]" % (b"[]," * 300_000)
 
 
 def open_descriptors() -> dict[int, str]:
@@ -137,3 +141,14 @@ def kind_of(process_id: int) -> str:
 def own_session(process_id: int) -> bool:
     """Whether it leads a session of its own, which no terminal's Ctrl-C reaches."""
     return os.getsid(process_id) == process_id
+
+
+def longest_hold_s() -> float:
+    """For how long one call may keep the interpreter: two frames or, on a machine that takes longer for a text of this
+    length alone, so long."""
+    taken_s = []
+    for _ in range(3):
+        begun_s = time.thread_time()
+        json.loads(_YARDSTICK)
+        taken_s.append(time.thread_time() - begun_s)
+    return max(0.04, min(taken_s))
