@@ -281,7 +281,7 @@ async def test_players_that_came_and_went_leave_nothing_in_memory() -> None:
     try:
         for number in range(2_000):
             await owned.claim(f"player-{number}")
-            while not owned.players_of("a"):
+            while not owned.players_of("a"):  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(0)  # until the engine's report came
             await owned.remove(f"player-{number}")
         gc.collect()
