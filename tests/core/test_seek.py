@@ -19,6 +19,14 @@ the sound after a seek may be told as a recovery too
     playing a; seek 30000
     recovered: PlayerUpdate playing
 
+a seek behind the end ends the track, and a player without a next one stands at the end
+    playing a; position 1234
+    seek 90000: TrackEnd a finished, PlayerUpdate idle, drop 1; is: idle a; at: 60000
+
+a seek while loading that proves to lead behind the end ends the track
+    loading ab
+    seek 90000: Seek 0 90000, seek 1 as 2 at 90000; opened 2: TrackEnd a finished, QueueUpdate 0, drop 2, open 3 b
+
 a source of unknown length may end before the target
     loading a; seek 90000; opened 2 unknown
     ends 2: TrackEnd a finished, PlayerUpdate idle
