@@ -27,7 +27,7 @@ from tonearm.config.patterns import compile_pattern, id_matcher
 from tonearm.config.schema import Config, PublicConfig, ServerConfig
 from tonearm.core.frame import Output
 from tonearm.core.library import LibrarySettings
-from tonearm.core.policy import SourcePolicy, auto_allows
+from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
 from tonearm.core.source_uri import in_url, node_url
 from tonearm.core.voice import VoiceSettings
@@ -286,8 +286,6 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     node = Node(parts, settings)
     answers = None if cluster is None else cluster.attach(node, parts.clock.play_until)
     password = config.server.password.get_secret_value()
-    is_local = config.server.listens_on_loopback_only
-    plays_files = auto_allows(config.sources.files, listens_on_loopback_only=is_local)
     edge_settings = EdgeSettings(
         password=password,
         schemes=config.server.schemes,
@@ -298,7 +296,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
         audio=_audio_settings(config),
         open_paths=config.server.open_paths,
         requests_per_second=config.server.requests_per_second,
-        clip_uri=_clip_uri() if plays_files else "",
+        clip_uri=_clip_uri() if config.allows_files else "",
         has_login=config.dashboard.login,
         logged_out_path=Path(f"{config.state.path}.logged-out") if config.state.path else None,
     )

@@ -170,18 +170,14 @@ class Cluster:
             if self._engine.is_connected:  # it has lost its buckets
                 await self._data.make_again()
         else:
-            if await self._data.is_lost():
+            if self._saving is not None and await self._data.is_lost():
                 log.warning("the cluster's engine has lost its data; this node writes all its players again")
                 for player_id in self._players:
-                    self._changed(player_id)
+                    self._saving.changed(player_id)
             if attached is not None and self._ownership.is_watching and self._address:
                 await attached.taking.look_for_players()
         if attached is not None and attached.moving.is_draining and self._players:
             attached.moving.all()
-
-    def _changed(self, player_id: str) -> None:
-        if self._saving is not None:
-            self._saving.changed(player_id)
 
     def _allow(self, until_s: float) -> None:
         if self._attached is not None:
