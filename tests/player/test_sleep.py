@@ -81,6 +81,11 @@ def test_a_frame_passes_every_20_ms(now_s: float, frames: int) -> None:
     assert Asleep(1, None).passed_frames(now_s) == 0
 
 
+@pytest.mark.parametrize(("position_ms", "is_near"), [(0, False), (49_999, False), (50_000, True), (60_000, True)])
+def test_ten_seconds_before_its_end_a_source_is_opened(position_ms: int, is_near: bool) -> None:
+    assert WITHOUT_LISTENERS._replace(position_ms=position_ms).is_near_end is is_near
+
+
 def began_to_hear(bench: SleepBench, listener: MemoryListener, step: int = FRAME_SAMPLES) -> int:
     """From which sample on somebody heard the track without a gap, up to where the player is."""
     samples = [content.pieces[0].sample for content in bench.heard(listener)]
@@ -336,7 +341,9 @@ async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again() ->
     assert bench.is_asleep
     bench.player.seek(5_000)
     assert bench.position_ms == 5_000
-    await bench.run(5)
+    await bench.run(1)
+    assert bench.position_ms == pytest.approx(6_000, abs=100)
+    await bench.run(4)
     assert bench.is_asleep
     position_ms = bench.position_ms
     assert position_ms == pytest.approx(10_000, abs=100)
@@ -448,3 +455,13 @@ async def test_a_next_track_that_changes_in_its_sleep_is_opened_only_when_the_pl
     assert 0 <= began_to_hear(bench, listener) - position_ms * 48 <= 8 * FRAME_SAMPLES
     assert len(bench.pool.contents) - rendered < 100
     assert bench.player.status().quality.underruns == 0
+
+
+async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000))
+    await bench.run(30)
+    assert bench.is_asleep
+    listener = bench.listen()
+    await bench.run(60)
+    assert bench.joints(listener) == [(52 * SAMPLE_RATE_HZ, 0)]

@@ -90,6 +90,11 @@ async def test_the_password_is_sent_bare_or_by_a_scheme_and_a_wrong_one_refused_
         assert sent.header("WWW-Authenticate") == none.header("WWW-Authenticate")
 
 
+async def test_the_password_in_another_header_is_none(node: StillNode) -> None:
+    async with running_edge(node, SETTINGS) as port:
+        assert (await request(port, "GET", "/info", headers=(("X-Authorization", PASSWORD),))).status == 401
+
+
 @pytest.mark.parametrize(
     ("schemes", "headers", "challenges"),
     [
