@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.support.audio_files import tone, wav
+from tests.support.audio_files import flac, music, opus, pcm_of, tone, wav
 from tests.support.e2e_players import create, patch
 from tests.support.e2e_sockets import listening
+from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import channels
 from tests.support.running_node import RunningNode
 
@@ -146,3 +147,26 @@ async def test_each_effect_is_heard(node: RunningNode) -> None:
         await asyncio.gather(*(ear.frames_heard(90) for ear in ears.values()))
         for name, (_, _, check) in EFFECTS.items():
             check(channels(ears[name].pcm).astype(np.float64))
+
+
+async def test_tracks_come_to_the_target_by_their_tags_and_by_measuring(node: RunningNode) -> None:
+    quiet = music(14.0, level=0.06)
+    lufs, _ = measured_by_ffmpeg(pcm_of(quiet))
+    replay_gain = {"REPLAYGAIN_TRACK_GAIN": f"{-18.0 - lufs:.2f} dB"}
+    (node.folder / "tagged.flac").write_bytes(flac(quiet, tags=replay_gain))
+    (node.folder / "untagged.flac").write_bytes(flac(quiet * 5.0))
+    opus_gain = {"R128_TRACK_GAIN": str(round((-23.0 - lufs) * 256))}
+    (node.folder / "tagged.opus").write_bytes(opus(quiet, tags=opus_gain))
+    target = lufs + 8.0
+    async with AsyncExitStack() as stack:
+        ears = {}
+        for name in ("tagged.flac", "untagged.flac", "tagged.opus"):
+            await create(node, name, name)
+            await patch(node, name, "filters", {"normalization": {"targetLufs": round(target, 2)}})
+            ears[name] = await stack.enter_async_context(listening(node, name))
+        await asyncio.gather(*(ear.frames_heard(660) for ear in ears.values()))
+    for name, ear in ears.items():
+        settled = ear.frames[10:] if name.startswith("tagged") else ear.frames[450:]
+        heard_lufs, peak_db = measured_by_ffmpeg(b"".join(settled))
+        assert heard_lufs == pytest.approx(target, abs=0.5), name
+        assert peak_db < -0.9
