@@ -13,6 +13,7 @@ from tests.cluster.test_ownership import HeldBucket, ownership
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_status
 from tonearm.cluster.moving import Moving
+from tonearm.cluster.nodes import Joined
 from tonearm.cluster.ownership import Ownership
 from tonearm.cluster.together import AllPlayers
 from tonearm.core.cluster import NodeRecord
@@ -58,6 +59,7 @@ class StoppingNode:
 class Leaving:
     """The node a, which has `players`, and b, which answers once for each of `answers`: it takes the player, or not."""
 
+    joined: Joined
     moving: Moving
     ownership: Ownership
     players: dict[str, Any]
@@ -83,8 +85,10 @@ async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
     players: dict[str, Any] = {player_id: StoppingPlayer(player_id) for player_id in player_ids}
     node = StoppingNode(players)
     membership, forwarding = SimpleNamespace(members=members, reaches=True), SimpleNamespace(ask=ask)
-    moving = Moving("a", cast(Any, node), players, cast(Any, membership), owned, cast(Any, forwarding), lambda: 0)
-    return Leaving(moving, owned, players, node, asked, answers)
+    nobody = cast(Any, None)
+    joined = Joined("a", cast(Any, membership), owned, cast(Any, forwarding), nobody, lambda: 0)
+    moving = Moving(joined, cast(Any, node), players)
+    return Leaving(joined, moving, owned, players, node, asked, answers)
 
 
 async def test_a_node_that_stops_begins_no_move_after_its_drain() -> None:
@@ -126,9 +130,9 @@ async def test_a_node_that_stops_takes_nothing_back() -> None:
 
 async def test_a_player_that_the_other_node_has_not_taken_yet_is_in_each_list() -> None:
     found = await leaving("p")
-    node, nobody = cast(Any, found.node), cast(Any, None)
+    node = cast(Any, found.node)
     going = found.moving.on_their_way
-    all_players = AllPlayers("a", node, nobody, nobody, found.ownership, going, lambda: 0)
+    all_players = AllPlayers(found.joined, node, going)
 
     async def listed() -> tuple[list[str], list[str]]:
         request = cast(Any, SimpleNamespace(method="GET"))

@@ -14,13 +14,12 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.cluster.engine import EngineLost
-from tonearm.cluster.forwarding import HOP, NODE, Forwarding
-from tonearm.cluster.membership import Membership
+from tonearm.cluster.forwarding import HOP, NODE
 from tonearm.cluster.moving import Moving
-from tonearm.cluster.ownership import Ownership
+from tonearm.cluster.nodes import Joined
 from tonearm.cluster.relays import Relays, give_frames
 from tonearm.cluster.taking import Taking
-from tonearm.cluster.together import AllPlayers, Nodes
+from tonearm.cluster.together import AllPlayers
 from tonearm.core.cluster import placed
 from tonearm.core.errors import BadRequest, EngineGone, NodeUnreachable, PlayerNotFound
 from tonearm.core.figures import ClusterFigures
@@ -48,35 +47,21 @@ _FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of a
 
 
 class Answers:
-    """As `server.app.ClusterRoutes`, for the node `own` of the cluster `name`."""
+    """As `server.app.ClusterRoutes`, for the node that `joined` the cluster `name`."""
 
     _streams: OpenStreams
     _audio: AudioSettings
 
-    def __init__(
-        self,
-        own: str,
-        name: str,
-        node: Node,
-        nodes: Nodes,
-        membership: Membership,
-        ownership: Ownership,
-        forwarding: Forwarding,
-        moving: Moving,
-        taking: Taking,
-        everybody: AllPlayers,
-    ) -> None:
-        self.own: Final = own
+    def __init__(self, joined: Joined, name: str, node: Node, moving: Moving, taking: Taking) -> None:
+        self.own: Final = joined.own
         self.name: Final = name
+        self._nodes, self._membership = joined.nodes, joined.membership
+        self._ownership, self._forwarding = joined.ownership, joined.forwarding
         self._node = node
-        self._nodes = nodes
-        self._membership = membership
-        self._ownership = ownership
-        self._forwarding = forwarding
         self._moving = moving
         self._taking = taking
-        self._all = everybody
-        self._relays = Relays(node, forwarding, lambda player_id: partial(self._place_of, player_id))
+        self._all = AllPlayers(joined, node, moving.on_their_way)
+        self._relays = Relays(node, joined.forwarding, lambda player_id: partial(self._place_of, player_id))
         self._dice = random.SystemRandom()
 
     def serves(self, streams: OpenStreams, audio: AudioSettings) -> None:

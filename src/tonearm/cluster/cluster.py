@@ -17,9 +17,9 @@ from tonearm.cluster.engine_saving import EngineSaving
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
 from tonearm.cluster.moving import Moving
+from tonearm.cluster.nodes import Joined, Nodes
 from tonearm.cluster.ownership import Ownership
 from tonearm.cluster.taking import Taking
-from tonearm.cluster.together import AllPlayers, Nodes
 from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord
 from tonearm.core.errors import EngineGone
 from tonearm.node.node import Node
@@ -93,7 +93,6 @@ class Cluster:
                 self._fall_silent,
                 self._wall_ms,
             )
-            self._nodes = Nodes(self._own, self._membership, self._own_record, lambda: self._engine.latency_s)
             self._ownership = Ownership(self._data.players, self._own, self._engine.largest_bytes, self._lost_player)
             await self._membership.join()
         except BaseException:
@@ -110,15 +109,13 @@ class Cluster:
 
     def attach(self, node: Node, allow: Callable[[float], None]) -> Answers:
         """`allow` takes until when the node may play. Returns what answers the node's requests."""
-        own, membership, ownership, forwarding = self._own, self._membership, self._ownership, self._forwarding
-        moving = Moving(own, node, self._players, membership, ownership, forwarding, self._wall_ms)
-        taking = Taking(own, node, self._players, membership, ownership, moving)
-        everybody = AllPlayers(own, node, self._nodes, forwarding, ownership, moving.on_their_way, self._wall_ms)
-        answers = Answers(
-            own, self._name, node, self._nodes, membership, ownership, forwarding, moving, taking, everybody
-        )
+        nodes = Nodes(self._own, self._membership, self._own_record, lambda: self._engine.latency_s)
+        joined = Joined(self._own, self._membership, self._ownership, self._forwarding, nodes, self._wall_ms)
+        moving = Moving(joined, node, self._players)
+        taking = Taking(joined, node, self._players, moving)
+        answers = Answers(joined, self._name, node, moving, taking)
         self._attached = _Attached(node, allow, moving, taking, answers)
-        allow(membership.lease.plays_until_s)
+        allow(self._membership.lease.plays_until_s)
         return answers
 
     def listens_at(self, address: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -14,9 +14,7 @@ import aiohttp
 
 from tonearm.cluster.engine import EngineLost
 from tonearm.cluster.engine_saving import record_of
-from tonearm.cluster.forwarding import Forwarding
-from tonearm.cluster.membership import Membership
-from tonearm.cluster.ownership import Ownership
+from tonearm.cluster.nodes import Joined
 from tonearm.core.cluster import placed
 from tonearm.core.errors import BadRequest, EngineGone, NodeUnreachable, PlayerNotFound, RequestError
 from tonearm.core.player_status import PlayerStatus
@@ -40,23 +38,11 @@ class OnItsWay(NamedTuple):
 class Moving:
     """Moves `players`, which are those of `node`. This node must not take a player that is in `on_their_way`."""
 
-    def __init__(
-        self,
-        own: str,
-        node: Node,
-        players: Mapping[str, Player],
-        membership: Membership,
-        ownership: Ownership,
-        forwarding: Forwarding,
-        wall_ms: Callable[[], int],
-    ) -> None:
-        self._own = own
+    def __init__(self, joined: Joined, node: Node, players: Mapping[str, Player]) -> None:
+        self._own, self._membership, self._ownership = joined.own, joined.membership, joined.ownership
+        self._forwarding, self._wall_ms = joined.forwarding, joined.wall_ms
         self._node = node
         self._players = players
-        self._membership = membership
-        self._ownership = ownership
-        self._forwarding = forwarding
-        self._wall_ms = wall_ms
         self._dice = random.SystemRandom()
         self._moving_all: asyncio.Task[None] | None = None
         self.is_draining = self.is_leaving = False

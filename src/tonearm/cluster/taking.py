@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from tonearm.cluster.engine import EngineLost
 from tonearm.cluster.engine_saving import read_record
-from tonearm.cluster.membership import Membership
 from tonearm.cluster.moving import Moving
-from tonearm.cluster.ownership import Owned, Ownership
+from tonearm.cluster.nodes import Joined
+from tonearm.cluster.ownership import Owned
 from tonearm.core.cluster import Heirs
 from tonearm.core.errors import BadRequest, EngineGone, NodeUnreachable, PlayerExists, RequestError
 from tonearm.core.events import PlayerMoved
@@ -31,22 +31,12 @@ log = logging.getLogger(__name__)
 class Taking:
     """Takes players for `node`, whose players are `players`."""
 
-    def __init__(
-        self,
-        own: str,
-        node: Node,
-        players: Mapping[str, Player],
-        membership: Membership,
-        ownership: Ownership,
-        moving: Moving,
-    ) -> None:
-        self._own = own
+    def __init__(self, joined: Joined, node: Node, players: Mapping[str, Player], moving: Moving) -> None:
+        self._own, self._membership, self._ownership = joined.own, joined.membership, joined.ownership
         self._node = node
         self._players = players
-        self._membership = membership
-        self._ownership = ownership
         self._moving = moving
-        self._heirs = Heirs([own])
+        self._heirs = Heirs([self._own])
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._on_their_way: set[str] = set()
         self._refused_until_s: dict[str, float] = {}  # players of lost nodes that this node could not take

@@ -1,4 +1,4 @@
-"""Answers that need the whole cluster: the list of nodes, and the players of all nodes."""
+"""Lists of the players of all nodes of a cluster, and their records."""
 
 import asyncio
 import itertools
@@ -11,14 +11,8 @@ import msgspec
 from aiohttp import web
 from msgspec.json import Decoder
 
-from tonearm.cluster.forwarding import Forwarding
-from tonearm.cluster.membership import Membership
 from tonearm.cluster.moving import OnItsWay
-from tonearm.cluster.ownership import Ownership
-from tonearm.core.cluster import NodeRecord
-from tonearm.core.errors import NodeNotFound
-from tonearm.core.figures import ClusterFigures, ClusterNodeFigures
-from tonearm.core.metadata import JsonObject
+from tonearm.cluster.nodes import Joined
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.node.node import Node
@@ -34,69 +28,6 @@ _LISTED_AFTER_S: Final = 0.05
 log = logging.getLogger(__name__)
 
 
-class Nodes:
-    """The nodes as `own` sees them. `own_record` is this node's record, `latency_s` the latency of the engine."""
-
-    def __init__(
-        self, own: str, membership: Membership, own_record: Callable[[], NodeRecord], latency_s: Callable[[], float]
-    ) -> None:
-        self._own = own
-        self._membership = membership
-        self._own_record = own_record
-        self._latency_s = latency_s
-
-    def names(self) -> list[str]:
-        """The names of all known nodes, this node first."""
-        return [*{self._own: None, **dict.fromkeys(self._membership.members.records())}]
-
-    def known(self, name: str) -> str:
-        """The name. Raises `NodeNotFound`."""
-        if name not in self.names():
-            raise NodeNotFound(f"There is no node {name!r}. There are {', '.join(self.names())}.")
-        return name
-
-    def record(self, name: str) -> NodeRecord:
-        return self._own_record() if name == self._own else self._membership.members.records()[name]
-
-    def living(self) -> list[tuple[str, str]]:
-        """Name and address of each live node with an address, and of this node."""
-        living = self._membership.members.living(time.monotonic())
-        addresses = {name: record.address for name, record in living.items() if record.address}
-        return [*{**addresses, self._own: self._own_record().address}.items()]
-
-    def figures(self) -> ClusterFigures:
-        nodes = {name: self._figures_of(name) for name in self.names()}
-        return ClusterFigures(nodes, self._membership.reaches, self._latency_s())
-
-    def _figures_of(self, name: str) -> ClusterNodeFigures:
-        now_s, membership, record = time.monotonic(), self._membership, self.record(name)
-        is_own = name == self._own
-        own_age_s = max(0.0, now_s - membership.lease.renewed_s)
-        age_s = own_age_s if is_own else membership.members.lease_age_s(name, now_s)
-        is_alive = membership.may_play if is_own else membership.members.is_alive(name, now_s)
-        return ClusterNodeFigures(record.players, record.load, age_s, is_alive, record.is_draining)
-
-    def shown(self, name: str) -> JsonObject:
-        """A node as `GET /v0/nodes` answers it."""
-        record, figures = self.record(name), self._figures_of(name)
-        shown: JsonObject = {
-            "name": name,
-            "address": record.address,
-            "version": record.version,
-            "players": figures.players,
-            "load": round(figures.load, 4),
-            "draining": figures.is_draining,
-            "alive": figures.is_alive,
-            "leaseAgeMs": round(figures.lease_age_s * 1000),
-        }
-        if name == self._own:
-            shown |= {
-                "reachesEngine": self._membership.reaches,
-                "engineLatencyMs": round(self._latency_s() * 1000, 2),
-            }
-        return shown
-
-
 class _Named(msgspec.Struct):
     id: str
 
@@ -106,28 +37,16 @@ class _Records(msgspec.Struct):
 
 
 class AllPlayers:
-    """The players of all nodes, asked for at `own`. Those of this node include players on their way to another one, so
-    that no list lacks them, however long the other node takes.
+    """The players of all nodes, asked for at the node that `joined`. Those of this node include players on their way to
+    another one, so that no list lacks them, however long the other node takes.
 
     Lists are made of the JSON of each player, which is not read: all records of a cluster may have many megabytes."""
 
-    def __init__(
-        self,
-        own: str,
-        node: Node,
-        nodes: Nodes,
-        forwarding: Forwarding,
-        ownership: Ownership,
-        on_their_way: Mapping[str, OnItsWay],
-        wall_ms: Callable[[], int],
-    ) -> None:
-        self._own = own
+    def __init__(self, joined: Joined, node: Node, on_their_way: Mapping[str, OnItsWay]) -> None:
+        self._own, self._nodes, self._wall_ms = joined.own, joined.nodes, joined.wall_ms
+        self._forwarding, self._ownership = joined.forwarding, joined.ownership
         self._node = node
-        self._nodes = nodes
-        self._forwarding = forwarding
-        self._ownership = ownership
         self._on_their_way = on_their_way
-        self._wall_ms = wall_ms
 
     async def states(self, request: EdgeRequest, *, of_all: bool) -> web.StreamResponse:
         """As `GET /v0/players`, of all nodes or of this one."""
