@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-_START_WITHIN_S: Final = 20.0
+_START_WITHIN_S: Final = 60.0  # on a machine with other work, too
 
 
 async def start_node(folder: Path, config: str) -> tuple[asyncio.subprocess.Process, str]:

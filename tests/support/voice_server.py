@@ -237,6 +237,10 @@ class VoiceSession:
     async def until(self, condition: Callable[[], object], what: str) -> None:
         await self.server.changes.until(condition, lambda: f"{what}; said {self.said}, {len(self.packets)} packets")
 
+    async def until_silent(self) -> None:
+        """The last five packets are silence. They may be read after what the WebSocket said behind them."""
+        await self.until(lambda: [packet.is_silence for packet in self.packets[-5:]] == [True] * 5, "five silences")
+
     async def heard(self, count: int, *, more: bool = True) -> list[Packet]:
         """The next packets that are no silence."""
         begin = len(self.sounds) if more else 0

@@ -7,7 +7,6 @@ import pytest
 from tests.support.audio_files import music, opus
 from tests.support.e2e_players import create, done, state
 from tests.support.running_node import RunningNode, running_node
-from tests.support.voice_media import SILENCE
 from tests.support.voice_players import CONFIG, TOKEN, join, until_voice, voice
 from tests.support.voice_server import voice_server
 
@@ -25,7 +24,7 @@ async def test_a_move_is_made_beside_the_old_connection(node: RunningNode, certi
         await after.heard(10, more=False)
         await before.until(lambda: before.closed_with, "the end of the old one")
         assert before.closed_with == [1000]
-        assert [packet.payload for packet in before.packets[-5:]] == [SILENCE] * 5
+        await before.until_silent()
         shown = await until_voice(node, "p", "connected")
         assert (shown["channelId"], shown["endpoint"]) == ("4", new.endpoint)
         assert (await state(node, "p"))["listeners"] == 1
@@ -67,7 +66,7 @@ async def test_leaving_ends_in_silence_and_order(node: RunningNode, certificate:
         await done(node, *way.split(" "))
         await session.until(lambda: session.closed_with, "the end")
         assert session.closed_with == [1000]
-        assert [packet.payload for packet in session.packets[-5:]] == [SILENCE] * 5
+        await session.until_silent()
         assert [said["speaking"] for said in session.of(5)] == [1, 0]
         if way.endswith("voice"):
             assert (await node.request("GET", "/v0/players/p/voice")).json() == {"state": "none"}
