@@ -133,6 +133,7 @@ def test_the_nodes_wheel_holds_all_files(wheels: Wheels) -> None:
     assert held == kept, f"change package-data in pyproject.toml: {sorted(held ^ kept)}"
 
 
+@pytest.mark.timeout(600)  # pip begins seven times, each time for some seconds
 def test_node_and_client_come_and_go_beside_each_other_and_the_node_plays_alone(tmp_path: Path, wheels: Wheels) -> None:
     place = Place(tmp_path)
     place.install(wheels.client)
