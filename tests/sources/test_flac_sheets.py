@@ -73,6 +73,7 @@ WITH_TEXT = b"fLaC" + stream_info() + comments("ALBUM=Other", f"cuesheet={TEXT}"
         (b"ID3\4\0\0\0\0\x10\0" + bytes(2048) + WITH_TEXT, OF_TEXT),  # ffmpeg: ID3 before FLAC is passed over
         (b"fLaC" + stream_info() + sheet((1, 0, 0, True), (2, 5, 0, False), (170, 9, 0, True)) + END,
          [("Track 1", "", 0, 5000)]),  # RFC 9639, 8.7.1: a track of data
+        (b"fLaC" + stream_info() + sheet((1, 0, 0, True), (2, 3e14, 0, True)) + END, [("Track 1", "", 0, None)]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["file", "ranges", "stream"])
@@ -91,6 +92,7 @@ async def test_its_tracks_are_listed(
     assert playlist is not None
     assert [(e.title, e.author, e.uri.start_ms, e.uri.end_ms) for e in playlist.entries] == tracks
     assert {(e.uri.opened, e.is_part) for e in playlist.entries} == {(uri, True)}
+    assert [e.length_ms for e in playlist.entries] == [0 if end is None else end - start for *_, start, end in tracks]
     assert playlist.name == ("The Album" if tracks == OF_TEXT else "the album")
 
 

@@ -66,8 +66,15 @@ class EndlessReader(UnseekableReader):
         return super().read(n) or (self._then * (n // len(self._then) + 1))[:n]
 
 
-def open_bytes(file: bytes, *, reader: MediaReader | None = None, is_live: bool = False, audio: str = "") -> Media:
-    size_bytes = len(file) or None
+def open_bytes(
+    file: bytes,
+    *,
+    reader: MediaReader | None = None,
+    is_live: bool = False,
+    audio: str = "",
+    size_bytes: int | None = None,
+) -> Media:
+    size_bytes = size_bytes or len(file) or None
     return open_media(
         reader or io.BytesIO(file), name="song", content_type=None, size_bytes=size_bytes, is_live=is_live, audio=audio
     )

@@ -18,7 +18,7 @@ from typing import Final
 
 from tonearm.core.errors import BadRequest, InvalidIdentifier
 from tonearm.core.source_uri import direct_track_info
-from tonearm.core.track_info import TrackInfo
+from tonearm.core.track_info import MAX_LENGTH_MS, TrackInfo
 
 MAX_ENCODED_CHARACTERS: Final = 1 << 20  # the most that a request body can hold
 
@@ -130,7 +130,7 @@ def _decode_message(reader: _MessageReader, *, is_versioned: bool) -> TrackInfo:
     if not 1 <= version <= _VERSION:
         raise InvalidIdentifier(f"The encoded track has version {version}; versions 1 to {_VERSION} can be decoded.")
     title, author = reader.text(), reader.text()
-    length_ms = reader.milliseconds()
+    length_ms = reader.milliseconds()  # 2^63 - 1 when unknown, also in tracks that are no streams
     identifier = reader.text()
     is_stream = reader.flag()
     uri = reader.nullable_text() if version >= 2 else None
@@ -144,7 +144,7 @@ def _decode_message(reader: _MessageReader, *, is_versioned: bool) -> TrackInfo:
         uri=identifier if uri is None else uri,
         title=title,
         author=author,
-        length_ms=0 if is_stream else length_ms,
+        length_ms=0 if is_stream or length_ms > MAX_LENGTH_MS else length_ms,
         is_seekable=not is_stream,
         is_stream=is_stream,
         artwork_url=artwork_url,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 MAX_TITLE_CHARACTERS: Final = 1000  # of titles from sources; longer ones are cut
+MAX_LENGTH_MS: Final = 2**53  # numbers in JSON are exact up to this one
 
 _MOST_LANGUAGE_CHARACTERS: Final = 35  # RFC 5646, 4.4.1
 _MOST_TOLD: Final = 20

@@ -29,6 +29,7 @@ from tonearm.core.frame import (
     Outputs,
 )
 from tonearm.core.printable import one_line
+from tonearm.core.track_info import MAX_LENGTH_MS, SourceFacts
 from tonearm.decoder.messages import (
     DATA_CHUNK_BYTES,
     MAX_COUNT,
@@ -212,12 +213,18 @@ def _check_all(value: Any) -> None:
         if isinstance(value, Effect):
             value.checked()
         elif isinstance(value, Filters):
-            if len(value.gains_db) != BAND_COUNT:
-                raise ValueError(f"{len(value.gains_db)} gains")
-            FilterChange(value.volume, tuple(enumerate(value.gains_db))).applied_to(value)
+            _check_filters(value)
+        elif isinstance(value, SourceFacts) and value.length_ms > MAX_LENGTH_MS:
+            raise ValueError(f"the length {value.length_ms}")
         names = getattr(value, "__struct_fields__", None) or [field.name for field in fields(value)]
         for name in names:
             _check_all(getattr(value, name))
+
+
+def _check_filters(filters: Filters) -> None:
+    if len(filters.gains_db) != BAND_COUNT:
+        raise ValueError(f"{len(filters.gains_db)} gains")
+    FilterChange(filters.volume, tuple(enumerate(filters.gains_db))).applied_to(filters)
 
 
 def _coding(kind: int, message: type) -> _Coding:

@@ -25,7 +25,7 @@ from tonearm.core.filters import (
 from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OVERLAY_VOLUME_MAX, OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.source_uri import title_from_text
-from tonearm.core.track_info import TrackInfo
+from tonearm.core.track_info import MAX_LENGTH_MS, TrackInfo
 from tonearm.core.voice import (
     MAX_BITRATE_BPS,
     MIN_BITRATE_BPS,
@@ -55,7 +55,6 @@ MAX_NEW_TRACKS: Final = 1000
 MAX_NEW_OVERLAYS: Final = 100  # in one request; a player's limit is lower, and has an error of its own
 MAX_GAINS: Final = 1000  # of the equalizer, in one change
 MAX_SECRET_CHARACTERS: Final = 1024  # Discord's secrets have some tens
-MAX_LENGTH_MS: Final = 2**53  # numbers in JSON are exact up to this one
 
 _INDEX: Final[JsonDict] = {"minimum": 0}
 

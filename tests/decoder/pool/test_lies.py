@@ -18,7 +18,7 @@ from tonearm.core.admission import Claim, Urgency
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, PCM, Output, mp3_output
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MAX_LENGTH_MS, SourceFacts
 from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
@@ -209,6 +209,7 @@ LIES: Final[dict[str, Callable[[int], Said | tuple[Said, ...]]]] = {
     # What is no message at all, of which `test_messages` has the table
     "unknown kind": lambda _: struct.pack("<BII", 255, 0, 0),
     "what only the node says": lambda session: pack(Data(session, SOURCE, 0, b"")),
+    "a length that no clock has": lambda session: pack(Opened(session, SOURCE, SourceFacts(MAX_LENGTH_MS + 1))),
     "a negative number": lambda session: with_field(ReadRequest(session, SOURCE, 0, 1), 2, -1),
     # Sessions and sources
     "frames for a session that never was": lambda _: audio(999),

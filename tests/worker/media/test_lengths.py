@@ -69,6 +69,14 @@ def test_a_length_from_beside_the_bytes_is_not_exact() -> None:
     assert exact.completed_by(PageFacts("http://radio.example/a", length_ms=59_000)).is_length_exact
 
 
+@pytest.mark.parametrize("size_bytes", [10**18 - 1, 2**40])
+@pytest.mark.parametrize("kind", GUESSED)
+def test_a_size_that_no_file_has_gives_no_length(kind: str, size_bytes: int) -> None:
+    """A server may claim any size."""
+    facts = open_bytes(file := GUESSED[kind](), reader=UnseekableReader(file), size_bytes=size_bytes).facts
+    assert (facts.length_ms, facts.is_seekable) == (0, False)
+
+
 def test_a_length_that_no_sound_has_is_unknown() -> None:
     """More would not go into a message, and into no client's clock."""
     file = opus(music(0.5), container="webm")

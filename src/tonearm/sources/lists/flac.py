@@ -21,6 +21,7 @@ _SHEET_HEAD_BYTES: Final = 396  # catalogue number, lead-in, flags and reserved 
 _TRACK_BYTES: Final = 36
 _INDEX_BYTES: Final = 12
 _MOST_AUDIO_TRACK: Final = 99  # 170 and 255 are lead-outs
+_MOST_MS: Final = 10**12  # a URI names a time with up to nine digits of seconds
 
 
 async def flac_listing(source: OpenedSource, uri: SourceUri, settings: FetchSettings) -> Listing | None:
@@ -125,8 +126,8 @@ def _parts_of_block(block: bytes, rate_hz: int) -> list[Listed]:
     parts: list[Listed] = []
     for (number, start_ms, is_audio), following in zip(starts, [*starts, None][1:], strict=True):
         is_last = following is None or following[0] > _MOST_AUDIO_TRACK
-        end_ms = None if is_last or following is None or following[1] <= start_ms else following[1]
-        if is_audio and start_ms < 2**40:
+        end_ms = None if is_last or following is None or not start_ms < following[1] < _MOST_MS else following[1]
+        if is_audio and start_ms < _MOST_MS:
             length_ms = 0 if end_ms is None else end_ms - start_ms
             parts.append(
                 Listed("", f"Track {number}", is_part=True, start_ms=start_ms, end_ms=end_ms, length_ms=length_ms)

@@ -43,8 +43,7 @@ def audible_source_samples(opened: OpenedAudio) -> int | None:
 
 def counted_length_s(opened: OpenedAudio) -> Fraction:
     """The container's own length in seconds; 0 when it has none, or an impossible one."""
-    length_s = _said_length_s(opened)
-    return length_s if 0 < length_s <= _LONGEST_S else Fraction(0)
+    return _possible(_said_length_s(opened))
 
 
 def _said_length_s(opened: OpenedAudio) -> Fraction:
@@ -70,11 +69,18 @@ def _said_length_s(opened: OpenedAudio) -> Fraction:
 
 
 def length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
-    """An estimate for MP3 and similar formats from servers without range requests, where libav gives no duration."""
+    """An estimate for MP3 and similar formats from servers without range requests, where libav gives no duration.
+
+    `sound_bytes` may be what a server claims. 0 for a length that is impossible.
+    """
     bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
     if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
         return Fraction(0)
-    return Fraction(sound_bytes * 8, bit_rate)
+    return _possible(Fraction(sound_bytes * 8, bit_rate))
+
+
+def _possible(length_s: Fraction) -> Fraction:
+    return length_s if 0 < length_s <= _LONGEST_S else Fraction(0)
 
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:
