@@ -20,6 +20,7 @@ import tonearm
 from tests.support.audio_files import tone, wav
 from tests.support.environment import environment
 from tests.support.missing_programs import needs, skip_for_want_of
+from tests.support.processes import descriptors_left
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import running_node
 from tonearm.config.load import load_config
@@ -326,3 +327,8 @@ def test_how_often_the_watchdog_hears(variables: dict[str, str], interval_s: flo
 def test_without_a_service_manager_nothing_is_said(tmp_path: Path) -> None:
     for address in ("", "nowhere", str(tmp_path / "missing"), "@tonearm-of-nobody"):
         notify("READY=1", {"NOTIFY_SOCKET": address})
+
+
+def test_without_free_descriptors_nothing_is_said_either(tmp_path: Path) -> None:
+    with descriptors_left(0):
+        notify("WATCHDOG=1", {"NOTIFY_SOCKET": str(tmp_path / "notify")})

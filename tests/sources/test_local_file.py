@@ -1,9 +1,7 @@
 """Which local files are opened, and what the others are refused for."""
 
 import asyncio
-import contextlib
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fetching import failure_of, opened, opener
 from tests.support.media_server import MediaServer, media
-from tests.support.processes import open_descriptors
+from tests.support.processes import descriptors_left, open_descriptors
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
@@ -185,25 +183,6 @@ async def test_cancelled_opening_keeps_no_descriptor(music: Path) -> None:
         await file.close()
         # The cancelled ones close theirs once their threads are through.
         await eventually(lambda: open_descriptors().keys() <= before.keys(), "every descriptor is closed")
-
-
-@contextlib.contextmanager
-def descriptors_left(count: int) -> Iterator[None]:
-    """Lets this process open only so many more files and connections."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    held: list[int] = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                held.append(os.open("/dev/null", os.O_RDONLY))
-        for _ in range(count):
-            os.close(held.pop())
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for descriptor in held:
-            os.close(descriptor)
 
 
 @pytest.mark.parametrize("name", ["a song #1.mp3", "list.m3u", "stream.m3u8"])

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import time
 from collections.abc import Iterator
@@ -31,6 +32,25 @@ def descriptors_of(process_id: int) -> dict[int, str]:
         except OSError:
             continue  # the one that this very listing used
     return found
+
+
+@contextlib.contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """Lets this process open only so many more files and connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(count):
+            os.close(held.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
 
 
 def has_children() -> bool:
