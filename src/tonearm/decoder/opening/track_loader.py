@@ -286,7 +286,7 @@ class Trials:
         opened, or gives nothing in time."""
         ended = False
         try:
-            async with asyncio.timeout(TRIAL_LIMIT_S), self._one_at_a_time, self._pool.used() as pool:
+            async with self._one_at_a_time, asyncio.timeout(TRIAL_LIMIT_S), self._pool.used() as pool:
                 trial = _Trial(uri, self._open_source, pool)
                 try:
                     ended = await trial.outcome
