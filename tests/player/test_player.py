@@ -18,6 +18,7 @@ import pytest
 from tests.support.hand_time import HandTime
 from tests.support.planted_faults import audio_not_taken_in, broken_ticks, frames_not_sent, sources_not_begun
 from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame, playing
+from tests.support.processes import descriptors_left
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.filters import FilterChange, Timescale
@@ -27,7 +28,7 @@ from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
-from tonearm.decoder.messages import DropSource, Flush, Grant, Plan, SeekSource
+from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSource, Plan, SeekSource
 from tonearm.protocol.framing import Framing
 
 Step: TypeAlias = Callable[[PlayerBench], Any]
@@ -315,6 +316,15 @@ async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
     bench.tick(6)
     assert ends(bench) == [("a", "finished")]
     assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
+
+
+async def test_a_file_whose_only_descriptor_was_given_away_is_opened_again() -> None:
+    bench = PlayerBench("a")
+    with descriptors_left(1):
+        await bench.settle()
+    for _ in range(2):
+        assert [order.has_descriptor for order in bench.orders(OpenSource)] == [True]
+        await bench.lose()
 
 
 async def test_a_player_without_a_decoder_takes_all_orders() -> None:

@@ -94,9 +94,14 @@ class SourceReader(ABC):
     def take_descriptor(self) -> int | None:
         """A descriptor of a local file, which the caller closes; None if only `read_at` gives the bytes.
 
-        Each call returns a further descriptor, until the system has no more.
+        Each call returns a further descriptor. When the system has no more, it returns the last one (`is_given_away`).
         """
         return None
+
+    @property
+    def is_given_away(self) -> bool:
+        """Whether the last descriptor was taken, so that there is nothing to read any more."""
+        return False
 
     def set_length(self, length_ms: int) -> None:  # noqa: B027 - most readers have no use for it
         """Sets the playing time of the whole source, which determines how far the reader reads ahead."""

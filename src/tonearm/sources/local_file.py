@@ -193,6 +193,10 @@ class FileReader(SourceReader):
             descriptor, self._descriptor = self._descriptor, None
             return descriptor
 
+    @property
+    def is_given_away(self) -> bool:
+        return self._descriptor is None
+
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
         try:
             return await self._threads.run(functools.partial(self._read_now, offset, max_bytes))

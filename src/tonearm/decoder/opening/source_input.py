@@ -319,12 +319,12 @@ class SourceOpening:
 
     def keep(self) -> "KeptSource | None":
         """Gives the open source to the caller, who then calls `drop`. Returns None if the source cannot be read from
-        its start again, for example a live source."""
+        its start again, for example a live source, or a file whose last descriptor the lost session had."""
         now = self._open_now
         if now is None or isinstance(now.supply, Carrier):
             return None
         opened, feed = now.opened, now.supply
-        if feed is not None and (opened.is_live or not opened.is_seekable):
+        if opened.reader.is_given_away or (feed is not None and (opened.is_live or not opened.is_seekable)):
             return None
         self._state = _GivenAway()
         return KeptSource(opened, None if feed is None else feed.let_go())
