@@ -754,6 +754,22 @@ async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_r
         assert [player.process_id is not None for player in unheard] == [True] * 39 + [False]
 
 
+async def test_a_process_that_has_ended_lets_nobody_in() -> None:
+    time = HandTime()
+    held = one_by_one(held=2)  # the next process reports nothing
+    async with running_pool(1, NO_SLICES, has_spare=False, starter=held, time=time, capacity=AFTER_REPORTS) as pool:
+        player = Owner(pool)
+        report(pool, 1.0, made_s=5.0, late_s=0.1)
+        unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(40)]
+        report(pool, 0.1)
+        os.kill(pool.process_ids[0], signal.SIGKILL)
+        await eventually(lambda: bool(player.losses), "it has ended")
+        waiting = [owner for owner in unheard if not owner.losses]
+        time.forward(0.5)
+        assert waiting == [owner for owner in unheard if not owner.losses] != []
+        os.kill(await being_started(pool, 1), signal.SIGCONT)
+
+
 async def test_the_newest_leave_a_process_that_stays_late(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     time = HandTime()

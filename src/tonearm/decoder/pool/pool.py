@@ -413,6 +413,7 @@ class DecoderPool:
             self._give_up_waiting_for_spare()
         else:
             self._in_use.remove(process)
+            self._let_in_evenly(process, ())  # who was to come there waits on
             if self.has_spare:
                 self._use_spare()
         self._start_next()
