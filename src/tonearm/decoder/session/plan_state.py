@@ -308,9 +308,8 @@ class PlanState:
     def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
         """The source gave audio, and then failed."""
         if source in self._sources:
-            self._sources[source].is_decoded = True
             self._sources[source].failure = failure
-            self.buffer.end_plain_run()
+            self.decoded(source)
 
     def seek_failed(self, source: SourceId) -> None:
         """The source begins at its start instead of the wanted sample."""
