@@ -37,7 +37,7 @@ from tonearm.core.source_uri import (
 )
 from tonearm.core.track import NO_METADATA, Track
 from tonearm.core.track_codec import decode_track, is_encoded_track
-from tonearm.core.track_info import TrackInfo
+from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
 from tonearm.core.typed_text import what_is_meant
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.protocol.wire_model import json_text
@@ -316,11 +316,11 @@ class TrackMaker:
             keeps_names = (uri.start_ms, uri.end_ms) != (0, None) and info.title not in ("", shown.title)
             shown = replace(
                 shown,
-                title=info.title or shown.title,
-                author=info.author,
+                title=info.title[:MAX_TITLE_CHARACTERS] or shown.title,
+                author=info.author[:MAX_TITLE_CHARACTERS],
                 length_ms=0 if info.is_stream else info.length_ms,
                 artwork_url=info.artwork_url,
-                isrc=info.isrc,
+                isrc=None if len(info.isrc or "") > MAX_TITLE_CHARACTERS else info.isrc,
             )
         return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms, keeps_names=keeps_names)
 
