@@ -17,8 +17,6 @@ SRC = Path(__file__).parents[1] / "src" / "tonearm"
 # What our classes take from those of aiohttp that they extend: how it must be, and what needs it.
 ATTRIBUTES: dict[str, tuple[type[Any], Callable[[Any], bool], str]] = {
     "_loop": (web.RequestHandler, lambda value: hasattr(value, "call_later"), "the time limit of a request"),
-    "_request_count": (web.RequestHandler, lambda value: value == 0, "finding out that a request has come"),
-    "_messages": (web.RequestHandler, lambda value: len(value) == 0, "the body of the request that came last"),
     "_payload_parser": (web.RequestHandler, lambda value: value is None, "telling a WebSocket from a request"),
     "_upgraded": (web.RequestHandler, lambda value: value is False, "telling a WebSocket from a request"),
     "_request_in_progress": (web.RequestHandler, lambda value: value is False, "who answers that a body came too late"),
@@ -54,16 +52,6 @@ async def test_what_aiohttp_does_not_promise_is_there(name: str) -> None:
 @pytest.mark.parametrize(("module", "name"), sorted(NAMES))
 def test_modules_that_it_does_not_promise_are_there(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name), f"{module}.{name} is gone: find another way"
-
-
-def test_a_message_that_waits_has_its_body_second() -> None:
-    """`EdgeProtocol` takes the body from `_messages[-1][1]`."""
-    hints = (SRC / "server" / "http_server.py").read_text(encoding="utf-8")
-    assert "self._messages[-1][1]" in hints, "it is taken in another way: change this file"
-    source = Path(str(importlib.import_module("aiohttp.web_protocol").__file__)).read_text(encoding="utf-8")
-    assert "_MsgType = tuple[RawRequestMessage | _ErrInfo, StreamReader]" in source.replace("Tuple", "tuple"), (
-        "aiohttp's _MsgType is another one now: look where a request's body stands in `_messages`"
-    )
 
 
 def test_no_other_private_part_of_aiohttp_is_used() -> None:

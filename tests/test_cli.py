@@ -2,13 +2,16 @@
 
 import socket
 import stat
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import run_tonearm
-from tests.support.environment import python_path
+from tests.support.environment import environment, python_path
+from tests.support.eventually import PATIENCE_S
 from tonearm import VERSION
 from tonearm.config.load import load_config
 from tonearm.config.schema import Config
@@ -60,6 +63,21 @@ def test_init_config_writes_where_it_is_told(tmp_path: Path) -> None:
     result = run_tonearm("init-config", "no/such/folder.toml", folder=tmp_path)
     assert result.returncode == 2
     assert result.stderr == "tonearm: no/such/folder.toml cannot be written: No such file or directory\n"
+
+
+def test_init_config_leaves_nothing_where_there_is_too_little_room(tmp_path: Path) -> None:
+    result = subprocess.run(
+        ["sh", "-c", 'ulimit -f 1 && exec "$0" -m tonearm init-config', sys.executable],
+        cwd=tmp_path,
+        env=environment({"PYTHONDONTWRITEBYTECODE": "1"}),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stderr == "tonearm: tonearm.toml cannot be written: File too large\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_check_config_shows_what_it_comes_to_but_no_password(tmp_path: Path) -> None:

@@ -217,8 +217,12 @@ def _init_config_command(file: Path) -> int:
         return _refuse(f"{file} exists and was not changed; name another file, or move it away")
     except OSError as error:
         return _refuse(f"{file} cannot be written: {error.strerror}")
-    with open(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(config_template())
+    try:
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(config_template())
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        return _refuse(f"{file} cannot be written: {error.strerror}")
     sys.stdout.write(f"{file} written: every key with its default.\n")
     return ExitCode.OK
 

@@ -100,3 +100,7 @@ def test_what_comes_closest_is_named() -> None:
 )
 def test_what_is_searched(recording: Recording, words: str) -> None:
     assert recording.words == words
+
+
+def test_many_artists_are_an_author_of_limited_length() -> None:
+    assert wanted("Hit", "a" * 500, "b" * 500, "c").author == f"{'a' * 500}, {'b' * 498}"

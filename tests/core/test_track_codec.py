@@ -234,10 +234,10 @@ def test_no_text_raises_anything_else(encoded: str) -> None:
 
 
 def test_texts_too_long_for_the_format() -> None:
-    long = TrackInfo("i", "u", "ö" * 70_000, "a" * 70_000, artwork_url="x" * 70_000, isrc="y" * 70_000)
+    long = TrackInfo("i", "u" * 70_000, "ö" * 70_000, "a" * 70_000, artwork_url="x" * 70_000, isrc="y" * 70_000)
     info = decode_track(encode_track(long))
     assert info.title == "ö" * 32_767
     assert info.author == "a" * 65_535
-    assert (info.artwork_url, info.isrc) == (None, None)
+    assert (info.uri, info.artwork_url, info.isrc) == ("i", None, None)
     with pytest.raises(ValueError, match="identifier of a track has 70000 bytes"):
         encode_track(TrackInfo("i" * 70_000, "u", "t"))

@@ -140,11 +140,9 @@ async def test_followers_are_told_no_end_and_what_lives_beside_the_player_goes_w
     leave()
     takes_over(bench, record)
     player = bench.player
-    assert player.companion_record("voice") == {"channelId": "1"}
     assert player.snapshot().companions == {"voice": {"channelId": "1"}}, "until it comes back"
     again = VoiceOfTests({"channelId": "2"})
     player.accompany("voice", again)
-    assert player.companion_record("voice") is None
     assert player.snapshot().companions == {"voice": {"channelId": "2"}}
     events = MemoryEventClient()
     player.subscribe(events, None, False)

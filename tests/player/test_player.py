@@ -531,6 +531,30 @@ async def test_a_stream_is_fed_with_silence_while_nothing_plays() -> None:
     assert not any(b"".join(stream.messages[:5] + stream.messages[9:]))
 
 
+@pytest.mark.parametrize(("then", "frames"), [(LAST, 10), (asked(Requests.pause), 5)], ids=["end", "pause"])
+async def test_a_slow_listener_gets_the_last_frames_although_no_others_follow(then: Step, frames: int) -> None:
+    bench = playing("a")
+    bench.listener.takes = 0
+    bench.tick(5)
+    then(bench)
+    bench.tick(20)
+    assert len(bench.listener) == 1
+    bench.listener.takes = None
+    bench.tick(1)
+    assert bench.listener.messages == [frame(number) for number in range(frames)]
+    assert bench.clock.is_idle
+
+
+async def test_a_listener_that_takes_nothing_while_nothing_is_sent_is_closed_and_cut() -> None:
+    bench = playing("a", sent=5)
+    bench.listener.takes = 0
+    bench.tick(3)
+    bench.player.do(Requests.pause)
+    bench.tick(600)
+    assert ([code for code, _ in bench.listener.closed], bench.listener.aborted) == ([1013], 1)
+    assert bench.clock.is_idle
+
+
 async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         bench = PlayerBench("a", "missing.mp3?token=secret")

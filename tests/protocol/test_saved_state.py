@@ -19,10 +19,14 @@ from tonearm.node.tracks import TrackMaker, WantedTrack
 from tonearm.protocol.saved_state import SavedTrack, saved_track_out
 from tonearm.protocol.wire_model import json_text
 
+LONG_PATH: Final = "/".join(["\N{GRINNING FACE}" * 63] * 64)
 
-@pytest.mark.parametrize("text", ["film.mkv#t=1,2&audio=de", "/m/film.mkv#audio=2", "http://h.example/a.mkv?x#audio=2"])
+
+@pytest.mark.parametrize(
+    "text", ["film.mkv#t=1,2&audio=de", "/m/film.mkv#audio=2", "http://h.example/a.mkv?x#audio=2", LONG_PATH]
+)
 def test_a_track_read_again(text: str) -> None:
-    uri = parse_source_uri(text).absolute("/m")
+    uri = parse_source_uri(text).absolute("/m" * 2_047)
     saved = saved_track_out(QueuedTrack(Track.create("t", uri, b"{}")))
     again = SavedTrack.model_validate(saved).as_queued(came_through_proxy=False).track.uri
     assert again.given == text

@@ -94,9 +94,15 @@ async def test_one_that_sends_a_byte_now_and_then_gains_no_time(node: StillNode)
 
 
 @pytest.mark.parametrize("half", [HALF_A_BODY, HALF_A_CHUNK])
-async def test_half_a_body_is_refused_and_the_connection_closed(node: StillNode, half: bytes) -> None:
+@pytest.mark.parametrize("before", [(), (b"",), (b"",) * 100, (b"Connection: Upgrade\r\nUpgrade: websocket\r\n",)])
+async def test_half_a_body_is_refused_and_the_connection_closed(
+    node: StillNode, before: tuple[bytes, ...], half: bytes
+) -> None:
+    """aiohttp takes the requests after many others, and after an upgrade, in ways of their own."""
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
-        connection.send(half)
+        connection.send(b"".join(b"GET /info HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % more for more in before) + half)
+        for _ in before:
+            assert (await connection.read_answer()).status == 200
         await pass_time(LoopTime(), port, 1.01 * REQUEST_S)
         answer = await connection.read_answer()
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")

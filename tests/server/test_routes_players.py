@@ -338,3 +338,38 @@ async def test_every_route_of_a_player_that_is_not_there_says_so(port: int) -> N
             path = operation.path.format(player_id="nobody", track_id="t", overlay_id="o")
             answer = await request(port, operation.method, path, headers=WEBSOCKET_HEADERS, body=b"{")
             assert (answer.status, answer.json()["code"]) == (404, "player_not_found"), (operation.method, path)
+
+
+async def test_all_that_a_record_may_hold_can_be_shown_and_told(node: StillNode, port: int) -> None:
+    text, link, number = (
+        "\N{GRINNING FACE}" * 1_000,
+        "http://h.example/".ljust(65_536, "\N{GRINNING FACE}"),
+        10**4300 - 1,
+    )
+    track = {
+        "uri": "a.mp3", "address": "file:///".ljust(65_536, "a"), "openedUri": link, "artworkUrl": link,
+        "title": text, "author": text, "isrc": text, "sourceName": text, "format": text, "failures": 1_000_000,
+        "length": 2**53, "startMs": 2**53 - 1, "endMs": 2**53, "isKnown": True,
+    }  # fmt: skip
+    record = {
+        "version": 1, "id": "q", "savedAt": number, "state": "playing", "paused": False, "clockStarted": True,
+        "position": 2**53, "playedMs": 2**53, "failuresInARow": 1_000_000, "loop": "queue", "filters": {},
+        "error": {"code": "corrupt", "stage": "decode", "message": link, "hint": link, "httpStatus": 999},
+        "history": [{"trackId": "was", "endedAt": number, "reason": "finished", "sounded": True}],
+        "crossfade": {}, "metadata": {}, "companions": {"x" * 9_999: {}},
+        "life": "x" * 64, "seq": number, "frames": number, "sample": number,
+        "current": "now", "queue": ["next"], "overlays": [{"trackId": "over", "position": 2**53}],
+        "tracks": [{**track, "id": name} for name in ("now", "next", "was", "over")],
+    }  # fmt: skip
+    client = MemoryEventClient()
+    node.follow_all(client)
+    for _ in range(2):
+        body = json.dumps(record, ensure_ascii=False).encode()  # escapes would be too many bytes
+        assert (await request(port, "PUT", "/v0/players/q/state", body=body)).status in (200, 201)
+        for path in ("", "/q", "/q/queue?details=true", "/q/history", "/q/overlays", "/q/state"):
+            shown = await request(port, "GET", f"/v0/players{path}")
+            assert shown.status == 200, path
+        record = shown.json()
+    for path in ("skip", "previous"):
+        assert (await request(port, "POST", f"/v0/players/q/{path}")).status == 204
+    assert client.ops.count("TrackEnd") == 2

@@ -5,6 +5,8 @@ import dataclasses
 import re
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +277,21 @@ async def test_a_site_of_pages_that_sends_no_page_names_the_resolver_too(names: 
     for uri, names_resolver in (("https://www.youtube.com/watch?v=x", True), ("https://radio.example/a", False)):
         told = await failure_of(uri, getaddrinfo=names.getaddrinfo)
         assert (told.code, "resolver.enabled" in told.hint) == (FailureCode.NAME_NOT_FOUND, names_resolver)
+
+
+async def test_whether_a_typed_text_is_a_file_is_asked_without_the_pool_of_threads_and_only_where_files_may_be(
+    tmp_path: Path,
+) -> None:
+    """A disk that does not answer would fill the pool."""
+    pool = ThreadPoolExecutor()
+    pool.shutdown()
+    asyncio.get_running_loop().set_default_executor(pool)
+    music = tmp_path / "music"
+    music.mkdir()
+    (music / "a song").write_bytes(b"sound")
+    (tmp_path / "a secret").write_bytes(b"secret")
+    (music / "a link").symlink_to(tmp_path / "a secret")
+    async with opener(files=(str(music),)) as source_opener:
+        with chdir(music):
+            for text, kind in (("a song", "uri"), ("a link", "search"), ("../a secret", "uri"), ("a\0b", "search")):
+                assert (await source_opener.meaning_of(text, came_through_proxy=False)).kind == kind

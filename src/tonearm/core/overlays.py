@@ -93,9 +93,6 @@ class Overlays:
     def __len__(self) -> int:
         return len(self._overlays)
 
-    def __contains__(self, source: SourceId) -> bool:
-        return source in self._overlays
-
     @property
     def sources(self) -> tuple[SourceId, ...]:
         """The sources of all overlays, oldest first."""
@@ -116,9 +113,8 @@ class Overlays:
         """The sources that have given no audio yet."""
         return tuple(source for source, overlay in self._overlays.items() if not overlay.has_audio)
 
-    def track(self, source: SourceId) -> Track | None:
-        overlay = self._overlays.get(source)
-        return None if overlay is None else overlay.track
+    def track(self, source: SourceId) -> Track:
+        return self._overlays[source].track
 
     def status(self, source: SourceId, position_ms: int) -> OverlayStatus:
         overlay = self._overlays[source]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonearm.core.play_queue import PlaylistEntry
+from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 
 _LENGTH_MS: Final = 3000
 _LENGTH_SHARE: Final = 0.04
@@ -65,7 +66,7 @@ class Recording:
 
     @property
     def author(self) -> str:
-        return ", ".join(self.artists)
+        return ", ".join(self.artists)[:MAX_TITLE_CHARACTERS]
 
     @property
     def words(self) -> str:

@@ -46,6 +46,8 @@ def node_url(host: str, port: int) -> str:
 
 
 MAX_URI_CHARACTERS: Final = 4096
+# A relative path of so many characters in the longest folder (4096 bytes), and three characters for each byte.
+MAX_ADDRESS_CHARACTERS: Final = 65_536
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
@@ -183,14 +185,17 @@ class SourceUri:
         return replace(self, path=path, normalised=_file_uri(path), is_admitted=False)
 
 
-def parse_source_uri(text: str, *, from_client: bool = False) -> SourceUri:
+def parse_source_uri(text: str, *, from_client: bool = False, is_address: bool = False) -> SourceUri:
     """Parses a URI or a path from a client, a server or a playlist. Raises BadRequest, whose message says why it cannot
     be played.
 
     `from_client` is for texts from clients: nothing else may lead to a search, or to a sound that a client sent.
+    `is_address`: the text is a file's `normalised` form, or one that a record gives as such. It may be longer, because
+    of its folder and its percent-encoding.
     """
-    if len(text) > MAX_URI_CHARACTERS:
-        raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
+    most = MAX_ADDRESS_CHARACTERS if is_address and text.startswith("file:") else MAX_URI_CHARACTERS
+    if len(text) > most:
+        raise BadRequest(f"A URI has at most {most} characters; this one has {len(text)}.")
     if _BYTE.search(text):
         raise BadRequest(
             "The URI contains bytes that are not UTF-8; write the file as a file:// URI with each such byte as %XX."

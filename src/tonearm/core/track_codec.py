@@ -38,8 +38,8 @@ _SOURCES_WITH_PROBE_NAME: Final = frozenset({"http", _FILE_SOURCE_IN_FORMAT})
 def encode_track(info: TrackInfo) -> str:
     """`info` as a version 3 identifier in standard base64 with padding.
 
-    Title and author are cut, artwork link and ISRC left out when they are longer than the format can hold.
-    Raises ValueError when a text is no valid Unicode, or identifier, URI or source name are too long.
+    Title and author are cut, URI, artwork link and ISRC left out when they are longer than the format can hold.
+    Raises ValueError when a text is no valid Unicode, or identifier or source name are too long.
     """
     source_name = _FILE_SOURCE_IN_FORMAT if info.source_name == _FILE_SOURCE else info.source_name
     fields = [
@@ -49,7 +49,7 @@ def encode_track(info: TrackInfo) -> str:
         struct.pack(">q", _STREAM_LENGTH_MS if info.is_stream else info.shown_length_ms),
         _required_text(info.identifier, "identifier"),
         struct.pack(">?", info.is_stream),
-        b"\x01" + _required_text(info.uri, "uri"),
+        _nullable_text(info.uri),
         _nullable_text(info.artwork_url),
         _nullable_text(info.isrc),
         _required_text(source_name, "source name"),

@@ -35,11 +35,7 @@ PLAYERS_A_BATCH: Final = 100
 SIGN_OF_LIFE_S: Final = 5.0
 LONGEST_STEP_S: Final = 10.0  # from one write to the next, of a node that runs evenly
 DRIFT_MS: Final = 500  # of a position from what follows from the last one that was written
-# After a longer absence players go on where they were, not where they would be now: nobody heard the time between.
-LONGEST_ABSENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
-_CLOSE_PATIENCE_S: Final = 2.0
-_NAMES_TOLD: Final = 5
 _NO_TRACKS: Final = frozenset[str]()  # once, because each empty set has 216 bytes
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,6 @@ the pictures inside files."""
 import asyncio
 import hashlib
 import logging
-import os
 import time
 import uuid
 from collections import OrderedDict
@@ -38,7 +37,6 @@ from tonearm.core.source_uri import (
 from tonearm.core.track import NO_METADATA, Track
 from tonearm.core.track_codec import decode_track, is_encoded_track
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
-from tonearm.core.typed_text import what_is_meant
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.protocol.wire_model import json_text
 from tonearm.sources.opener import SourceOpener
@@ -102,22 +100,11 @@ class Lookup:
         """
         if not text.strip() or len(text) > MAX_URI_CHARACTERS:
             raise BadRequest(f"`identifier` must have 1 to {MAX_URI_CHARACTERS} characters.")
-
-        def is_there(path: str) -> bool:
-            try:
-                admitted = self._opener.admit(client_uri(path, came_through_proxy))
-            except RequestError:
-                return False
-            return admitted.kind == "file" and os.path.exists(admitted.path)
-
         opener = self._opener
-        # In a thread, since it may look at a disk.
-        meaning = await asyncio.to_thread(
-            what_is_meant, text, searches=opener.searches, default_search=opener.default_search, is_there=is_there
-        )
-        if meaning.kind == "encoded":
-            return Loaded(track=decode_track(meaning.text))
         try:
+            meaning = await opener.meaning_of(text, came_through_proxy=came_through_proxy)
+            if meaning.kind == "encoded":
+                return Loaded(track=decode_track(meaning.text))
             return await self._look_up(meaning.text, limit, came_through_proxy=came_through_proxy)
         except NothingFound:
             return Loaded()
@@ -320,7 +307,7 @@ class TrackMaker:
                 author=info.author[:MAX_TITLE_CHARACTERS],
                 length_ms=0 if info.is_stream else info.length_ms,
                 artwork_url=info.artwork_url,
-                isrc=info.isrc and info.isrc[:MAX_TITLE_CHARACTERS],
+                isrc=None if len(info.isrc or "") > MAX_TITLE_CHARACTERS else info.isrc,
             )
         return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms, keeps_names=keeps_names)
 

@@ -250,14 +250,15 @@ class Engine:
             self._session.buffer.end_plain_run()
 
     def _update_ticking(self) -> None:
-        """Lets the clock tick this player only while it has frames or silence to send."""
+        """Lets the clock tick this player only while it has frames or silence to send, also what it could not send to a
+        slow listener before."""
         if self._is_closed:
             return
         sending = self._sending
         if self._playback.paused:
             sending.falls_silent()
         has_frames = (sending.has_frames and not self._sleep.is_asleep) or sending.must_send
-        if has_frames or self.broadcast.wants_silence:
+        if has_frames or self.broadcast.wants_silence or self.broadcast.must_catch_up:
             self._clock.join(self)
         else:
             self._clock.leave(self)

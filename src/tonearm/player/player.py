@@ -279,10 +279,6 @@ class Player:
 
         return leave
 
-    def companion_record(self, name: str) -> Json:
-        """The saved record of a companion that has not returned; None without one."""
-        return self._left_records.get(name)
-
     def close_connections(self, code: CloseCode, reason: str) -> None:
         self._broadcast.close(code, reason)
         self._events.close(code, reason)

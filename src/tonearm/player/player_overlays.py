@@ -138,9 +138,8 @@ class PlayerOverlays:
 
     def _status(self, source: SourceId) -> OverlayStatus:
         samples = self._positions.samples_at(self._buffer.next_frame).get(source)
-        track = self._rules.track(source)
-        start_ms = 0 if track is None else track.start_ms
-        return self._rules.status(source, start_ms if samples is None else ms_of_samples(samples))
+        position_ms = self._rules.track(source).start_ms if samples is None else ms_of_samples(samples)
+        return self._rules.status(source, position_ms)
 
     def _fail(self, failure: PlayFailure, *sources: SourceId) -> Outcome:
         return self._end({source: self._rules.failed(source, failure) for source in sources})

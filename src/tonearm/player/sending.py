@@ -205,9 +205,10 @@ class Sending:
         return max(0, min(_MOST_EARLY_FRAMES, missing_frames, self._buffer.frames_ahead - _KEPT_FRAMES))
 
     def send_silence(self) -> None:
-        """Sends a frame of silence to the connections that require data."""
+        """Sends a frame of silence to the connections that require data, and to others only what waits for them."""
         if self._broadcast.wants_silence:
             self._broadcast.send_silence(self._frames_sent + 1, is_mp3_awaited=self._is_mp3_awaited())
+        self._broadcast.catch_up()
 
     def underrun(self) -> None:
         """Notes that there was no frame to send. Sending continues when enough frames are buffered."""

@@ -131,7 +131,7 @@ class SavedTrack(RequestModel):
 
     def _source(self, came_through_proxy: bool) -> SourceUri:
         given = parse_source_uri(self.uri, from_client=True)
-        uri = given if self.address is None else parse_source_uri(self.address, from_client=True)
+        uri = given if self.address is None else parse_source_uri(self.address, from_client=True, is_address=True)
         return replace(
             uri,
             given=self.uri,

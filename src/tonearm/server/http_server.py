@@ -138,7 +138,7 @@ class EdgeProtocol(web.RequestHandler):
         self._edge = manager
         self._timeout_s = limits.request_timeout_s
         self._deadline: asyncio.TimerHandle | None = None
-        self._arriving: StreamReader | None = None  # the body of a request whose head is there
+        self._arriving: StreamReader | None = None  # the body of the request that is handled
         self._has_shown_password = False
         self._gives_way = False
         self._body_may_take_time = False
@@ -162,13 +162,16 @@ class EdgeProtocol(web.RequestHandler):
             return
         if data and self._deadline is None:  # aiohttp calls this without data to parse what it has
             self._begin_waiting()
-        known = self._request_count
         super().data_received(data)
-        if self._request_count > known and self._messages:
-            self._arriving = self._messages[-1][1]
-            self._arriving.on_eof(self._has_arrived)
-        elif self._body_may_take_time and self._arriving is not None:
+        if self._body_may_take_time and self._arriving is not None:
             self._begin_waiting()
+
+    def request_begins(self, body: StreamReader) -> None:
+        """Takes the body of the request that is handled now; some of it, or all, may have arrived before."""
+        self._arriving = body
+        if self._deadline is None:
+            self._begin_waiting()
+        body.on_eof(self._has_arrived)
 
     def let_body_take_time(self) -> None:
         """As `EdgeRequest.let_body_take_time`."""
@@ -349,6 +352,8 @@ class EdgeHttpServer(web.Server):
         writer: AbstractStreamWriter,
         task: "asyncio.Task[None]",
     ) -> EdgeRequest:
+        assert isinstance(protocol, EdgeProtocol), "this server makes no others"
+        protocol.request_begins(payload)
         fault = _fault(message)
         if message.version not in _VERSIONS:
             message = message._replace(version=HttpVersion11)  # the answer names it, too

@@ -28,7 +28,9 @@ from tonearm.core.source_uri import (
     SourceUri,
     has_playlist_ending,
     hint_for_link,
+    parse_source_uri,
 )
+from tonearm.core.typed_text import Meaning, what_is_meant
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.playlist import MAX_HLS_BYTES
@@ -273,10 +275,20 @@ class SourceOpener:
         """Why this node cannot search; valid only while `searches` is empty."""
         return "resolver.enabled is off" if self._resolver is None else "none of resolver.sites can be searched"
 
-    @property
-    def default_search(self) -> str:
-        """The prefix of a search when a client names no site."""
-        return DEFAULT_SEARCH if self._resolver is None else self._resolver.default_search
+    async def meaning_of(self, text: str, *, came_through_proxy: bool) -> Meaning:
+        """What a typed text means. Raises `PlayError` when the system gives the node no thread."""
+
+        def is_there(path: str) -> bool:
+            try:
+                uri = parse_source_uri(path, from_client=True)
+                admitted = self.admit(dataclasses.replace(uri, came_through_proxy=came_through_proxy))
+            except RequestError:
+                return False
+            return admitted.kind == "file" and self._files.has(admitted.path)
+
+        default = DEFAULT_SEARCH if self._resolver is None else self._resolver.default_search
+        meant = partial(what_is_meant, text, searches=self.searches, default_search=default, is_there=is_there)
+        return await self._files.run(meant)  # it may look at a disk
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         """The first results of an admitted search, at least one. Raises `PlayError` and `LimitReached`."""

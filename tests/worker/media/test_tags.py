@@ -5,7 +5,7 @@ import pytest
 from tests.support.audio_files import encoded, flac, id3, m4a, mp3, opus, tone
 from tests.support.media_files import open_bytes
 from tonearm.core.track_info import SourceFacts
-from tonearm.worker.media.facts import MAX_TAG_CHARACTERS, clean_text, read_tags
+from tonearm.worker.media.facts import MAX_TAG_CHARACTERS, clean_text, read_tags, title_of
 
 TAGS = {"title": "Für Elise", "artist": "Ludwig"}
 
@@ -68,6 +68,10 @@ def test_what_is_no_isrc_or_link_is_left_out() -> None:
 def test_texts_are_fit_for_json(text: str, clean: str) -> None:
     assert clean_text(text) == clean
     assert clean_text(text).encode()
+
+
+def test_the_title_of_a_stream_is_no_longer_than_that_of_a_file() -> None:
+    assert title_of(read_tags({"title": "t" * 2_000, "artist": "a" * 900})) == f"{'a' * 900} - {'t' * 97}"
 
 
 @pytest.mark.parametrize(

@@ -277,6 +277,18 @@ class Broadcast:
         for mp3_frame in mp3_frames:
             self.send_to_streams(output, as_message(mp3_frame))
 
+    @property
+    def must_catch_up(self) -> bool:
+        """Whether frames wait for a slow listener, or one has to be cut, although nothing new is sent to them."""
+        return any(listener.ring or listener.is_closing for listener in self._listeners)
+
+    def catch_up(self) -> None:
+        """Does for slow listeners what a frame does, in a tick without one. Connections that get silence instead are
+        left out."""
+        for listener in self._listeners:
+            if not listener.keeps_up and not listener.sink.wants_silence:
+                self._give(listener, b"")
+
     def send_silence(self, number: int = 1, *, is_mp3_awaited: bool = False) -> None:
         """Sends 20 ms of silence to the connections that require data while the player sends nothing. `number` is the
         number of the next frame.
@@ -476,10 +488,12 @@ class Broadcast:
             self._cut(listener)
 
     def _keep(self, listener: _Listener, message: bytes) -> None:
-        """Adds the frame to the ring of a slow listener, then writes as many frames as its connection accepts."""
+        """Adds the frame, unless it is empty, to the ring of a slow listener, then writes as many frames as its
+        connection accepts."""
         sink, ring = listener.sink, listener.ring
         pending = sink.pending_bytes()
-        ring.append(message)
+        if message:
+            ring.append(message)
         if not pending or pending < listener.last_pending:
             listener.stalled_frames = 0
         else:

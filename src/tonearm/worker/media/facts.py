@@ -212,7 +212,7 @@ class StreamTitles:
 def title_of(tags: Tags) -> str | None:
     """Artist and title in one text, in the form of radio servers."""
     if tags.author and tags.title:
-        return f"{tags.author} - {tags.title}"
+        return f"{tags.author} - {tags.title}"[:MAX_TAG_CHARACTERS]
     return tags.title
 
 
