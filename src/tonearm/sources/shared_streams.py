@@ -389,6 +389,7 @@ class SharedReader(SourceReader):
                 return False
             await stream.more()
         self.at, self._head = entry.offset, entry.head
+        self._told_part_end = entry.offset  # the end of the part before, of which this reader got nothing
         self._titles = deque(stream.titles_from(entry.offset), maxlen=MOST_TITLES)
         return True
 
@@ -409,12 +410,10 @@ class SharedReader(SourceReader):
             data, self._head = self._head[:max_bytes], self._head[max_bytes:]
             self._position += len(data)
             return data
-        part_end = held.part_end_from(self.at)
+        part_end = held.part_end_from(self.at + (self._told_part_end == self.at))
         if part_end == self.at:
-            if self._told_part_end != part_end:
-                self._told_part_end = part_end
-                return b""
-            part_end = None
+            self._told_part_end = part_end
+            return b""
         data = held.read(self.at, max_bytes if part_end is None else min(max_bytes, part_end - self.at))
         self.at += len(data)
         self._position += len(data)
