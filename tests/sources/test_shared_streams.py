@@ -15,7 +15,7 @@ from tests.support.hls import Cut, LivePlaylist, packed_aac, packed_mp3, serve_c
 from tests.support.media_server import MediaServer, in_turn, media, once_set, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, Wait, ignore_wait
+from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, TitleAtByte, Wait, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.http.settings import FetchSettings
@@ -144,6 +144,19 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
         assert len(server.requests) == 3
         await shared.close()
         await server.all_gone()
+
+
+async def test_who_falls_behind_in_such_a_stream_begins_it_anew(server: MediaServer) -> None:
+    sound = b"\x1aE\xdf\xa3" + SOUND
+    async with sharing() as shared:
+        station = radio(sound, content_type="video/webm", interval=4096, titles={0: "One"}.get)
+        uri = server.serve("/live.webm", station)
+        first, slow = await shared.open(uri), await shared.open(uri)
+        await asyncio.gather(read_bytes(first, PIECE), read_bytes(slow, PIECE))
+        await read_bytes(first, 5 * 1024 * 1024, PIECE)
+        assert await slow.reader.read_at(PIECE, PIECE) == b""
+        assert await read_bytes(slow, PIECE, PIECE) == sound[:PIECE]
+        assert slow.reader.take_titles(2 * PIECE) == [TitleAtByte(PIECE + 4096, "One")]
 
 
 @pytest.mark.parametrize("beside_reads", [True, False])
