@@ -187,10 +187,6 @@ class LiveStream(SharedStream):
         return reader
 
     @property
-    def is_over(self) -> bool:
-        return self._is_over
-
-    @property
     def is_reconnecting(self) -> bool:
         return self._source.is_reconnecting
 
