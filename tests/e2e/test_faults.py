@@ -102,7 +102,7 @@ FAULTS: Final[dict[str, tuple[Answer, set[str]]]] = {
     ),
     "endless zeros": (endless(ok(), bytes(65536)), {"limit_exceeded decode", "not_audio decode"}),
     "a radio station of noise": (
-        endless(b"ICY 200 OK\r\nicy-name: x\r\nicy-metaint: 16\r\n\r\n", b"\xff" * 65536),
+        endless(b"ICY 200 OK\r\nicy-name: x\r\nicy-metaint: 16000\r\n\r\n", b"\xff" * 65536),
         {"limit_exceeded decode", "not_audio decode"},
     ),
     "a radio station with titles of nonsense": (

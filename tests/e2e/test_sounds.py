@@ -1,6 +1,7 @@
 """Sounds that clients send as bytes: played wherever a URI can stand, and gone after a while; and what is no sound."""
 
 import contextlib
+import gzip
 import re
 import time
 from pathlib import Path
@@ -156,19 +157,26 @@ async def test_of_a_sound_that_was_cut_is_played_what_there_is(node: RunningNode
         assert made["length"] <= 600
 
 
-@pytest.mark.parametrize(("timeout_s", "gives_up"), [(600, True), (1, False)])
+@pytest.mark.parametrize(
+    ("timeout_s", "gives_up", "announced"),
+    [
+        (600, True, (("Content-Length", "99000"),)),
+        (600, True, (("Content-Length", "5000"), ("Content-Encoding", "gzip"))),
+        (1, False, (("Content-Length", "99000"),)),
+    ],
+)
 async def test_a_sound_that_is_sent_slowly_has_its_room_until_its_time_is_up(
-    tmp_path: Path, timeout_s: int, gives_up: bool
+    tmp_path: Path, timeout_s: int, gives_up: bool, announced: tuple[tuple[str, str], ...]
 ) -> None:
     limits = "[sounds]\nmax_bytes = 100000\ntotal_bytes = 100000\n"
-    data, made = wav(SOUND), None
+    data, made = wav(SOUND)[:90_000], None
     async with (
         running_node(tmp_path, f"{limits}[server]\nrequest_timeout_s = {timeout_s}\n") as node,
         Node(node.url) as client,
     ):
         async with connected(node.port) as slow:
-            slow.send_request("POST", "/v0/sounds", (("Content-Length", "99000"),))
-            slow.send(data[:1000])
+            slow.send_request("POST", "/v0/sounds", announced)
+            slow.send((gzip.compress(data) if len(announced) > 1 else data)[:1000])
             await slow.read_by_node()
             if gives_up:
                 with pytest.raises(LimitReached, match="being sent"):

@@ -57,6 +57,7 @@ def sheet(*tracks: tuple[int, float, float, bool], count: int | None = None) -> 
 
 SHEET = sheet((1, 0, 0, True), (2, 9, 1, True), (3, 20.5, 0, True), (170, 30, 0, True))
 END = block(1, bytes(100), is_last=True) + b"\xff\xf8" + bytes(5000)
+MANY_INDICES = struct.pack(">QB12sB13xB", 0, 1, b"", 0x80, 255) + bytes(12 * 255)  # of a track of data
 PICTURES = b"36 MB of pictures"  # which are put there by the test
 WITH_TEXT = b"fLaC" + stream_info() + comments("ALBUM=Other", f"cuesheet={TEXT}") + END
 
@@ -117,6 +118,8 @@ async def _listed(uri: str) -> Playlist | None:
         b"fLaC" + block(4, struct.pack("<II", 0, 0xFFFFFFFF) + b"\xff" * 1000) + END,
         b"fLaC" + block(4, b"", size=0xFFFFFF),
         b"fLaC" + block(2, b"") * 400_000,
+        b"fLaC" + stream_info() + comments(*["x"] * 10_000, f"CUESHEET={TEXT}") + END,  # behind too many others
+        b"fLaC" + stream_info() + block(5, bytes(395) + b"\xff" + MANY_INDICES * 255 + bytes(1_300_000)) + END,
         b"fLaC",
         b"ID3\4\0\0\x7f\x7f\x7f\x7f" + bytes(100),
     ],
@@ -127,3 +130,11 @@ async def test_what_has_none_is_a_single_track(tmp_path: Path, file: bytes) -> N
     playlist = await _listed(str(tmp_path / "a.flac"))
     assert playlist is None or len(playlist.entries) <= 1
     assert time.process_time() - begun_s < 2
+
+
+async def test_a_long_sheet_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
+    sheet_of_many = "CUESHEET=" + "TRACK 01 AUDIO\n" * 100_000
+    (tmp_path / "a.flac").write_bytes(b"fLaC" + stream_info() + comments(sheet_of_many) + END)
+    of_loop_s, of_all_s = time.thread_time(), time.process_time()
+    assert await _listed(str(tmp_path / "a.flac")) is None
+    assert time.thread_time() - of_loop_s < (time.process_time() - of_all_s) / 2

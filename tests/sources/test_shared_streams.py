@@ -10,12 +10,12 @@ from typing import Final
 import pytest
 
 from tests.support.audio_files import Signal, music, opus, tone
-from tests.support.fetching import QUICK, opener, read_bytes
+from tests.support.fetching import QUICK, opener, parts_of, read_bytes
 from tests.support.hls import Cut, LivePlaylist, packed_aac, packed_mp3, serve_cut, timestamp, ts
 from tests.support.media_server import MediaServer, in_turn, media, once_set, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, Wait, ignore_wait
+from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, TitleAtByte, Wait, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.http.settings import FetchSettings
@@ -146,6 +146,19 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
         await server.all_gone()
 
 
+async def test_who_falls_behind_in_such_a_stream_begins_it_anew(server: MediaServer) -> None:
+    sound = b"\x1aE\xdf\xa3" + SOUND
+    async with sharing() as shared:
+        station = radio(sound, content_type="video/webm", interval=4096, titles={0: "One"}.get)
+        uri = server.serve("/live.webm", station)
+        first, slow = await shared.open(uri), await shared.open(uri)
+        await asyncio.gather(read_bytes(first, PIECE), read_bytes(slow, PIECE))
+        await read_bytes(first, 5 * 1024 * 1024, PIECE)
+        assert await slow.reader.read_at(PIECE, PIECE) == b""
+        assert await read_bytes(slow, PIECE, PIECE) == sound[:PIECE]
+        assert slow.reader.take_titles(2 * PIECE) == [TitleAtByte(PIECE + 4096, "One")]
+
+
 @pytest.mark.parametrize("beside_reads", [True, False])
 async def test_a_connection_that_nobody_reads_and_nobody_can_begin_in_is_closed(
     server: MediaServer, beside_reads: bool
@@ -215,6 +228,20 @@ async def test_a_later_reader_of_hls_without_a_container_begins_with_a_segment_t
         await read_bytes(first, sum(map(len, made.segments[:14])))
         heard = await read_bytes(await shared.open(uri), 200)
         assert heard in [segment[len(timestamp(0)) :][:200] for segment in made.segments]
+
+
+async def test_each_reader_of_hls_gets_the_parts_one_by_one(server: MediaServer) -> None:
+    segments = [SOUND[at : at + 20_000] for at in range(0, 200_000, 20_000)]
+    names = serve_cut(server, Cut("ts", tuple(segments)))
+    live = LivePlaylist(names, tags=dict.fromkeys(range(len(names)), "#EXT-X-DISCONTINUITY"))
+    async with sharing() as shared:
+        uri = server.serve("/hls/live.m3u8", live.answer)
+        first, slow, later = [await shared.open(uri) for _ in range(3)]
+        await read_bytes(slow, 1)
+        heard = await parts_of(first)
+        assert heard == segments[1:]
+        assert await parts_of(slow, 1) == [heard[0][1:], *heard[1:]]
+        assert await parts_of(later) == segments[-4:]
 
 
 async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(server: MediaServer) -> None:

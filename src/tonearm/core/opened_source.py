@@ -66,11 +66,6 @@ class SharedStream(ABC):
     def new_reader(self) -> "SourceReader":
         """A further reader, which the caller closes. The stream is closed with its last reader."""
 
-    @property
-    @abstractmethod
-    def is_over(self) -> bool:
-        """Whether a reader that began now would get no bytes."""
-
 
 class SourceReader(ABC):
     """The bytes of one source, by offset, for one reader at a time.

@@ -31,9 +31,9 @@ class SoundRoutes:
     async def _send(self, call: Call) -> web.Response:
         request, lookup = call.request, self._node.lookup
         limits, announced = lookup.sounds.limits, request.content_length
-        with lookup.sounds.arriving(
-            limits.max_bytes if announced is None else min(announced, limits.max_bytes)
-        ) as sound:
+        if announced is None or "Content-Encoding" in request.headers:  # then its size is known when it is there
+            announced = limits.max_bytes
+        with lookup.sounds.arriving(min(announced, limits.max_bytes)) as sound:
             sound.data, sound.content_type = await read_raw(request, limits.max_bytes), request.content_type
             if not sound.data:
                 raise LoadFailed("The body is empty. Send the bytes of a sound in it.")

@@ -187,10 +187,6 @@ class LiveStream(SharedStream):
         return reader
 
     @property
-    def is_over(self) -> bool:
-        return self._is_over
-
-    @property
     def is_reconnecting(self) -> bool:
         return self._source.is_reconnecting
 
@@ -320,6 +316,7 @@ class SharedReader(SourceReader):
         self._titles: deque[TitleAtByte] = deque(maxlen=MOST_TITLES)
         self._last_title = ""
         self._alone: OpenedSource | None = None
+        self._alone_from = 0  # the offset at which it began
         self._is_closed = False
 
     @property
@@ -336,7 +333,8 @@ class SharedReader(SourceReader):
 
     def take_titles(self, up_to_offset: int) -> list[TitleAtByte]:
         if self._alone is not None:
-            return list(self._alone.reader.take_titles(up_to_offset))
+            titles = self._alone.reader.take_titles(up_to_offset - self._alone_from)
+            return [replace(title, offset=title.offset + self._alone_from) for title in titles]
         taken: list[TitleAtByte] = []
         shift = self._position + len(self._head) - (self.at or 0)
         while self._titles and self._titles[0].offset + shift < up_to_offset:
@@ -348,7 +346,7 @@ class SharedReader(SourceReader):
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
         if self._alone is not None:
-            return await self._alone.reader.read_at(offset, max_bytes)
+            return await self._alone.reader.read_at(offset - self._alone_from, max_bytes)
         if self._is_closed or offset != self._position:
             raise read_error(ConnectionAbortedError(), self._stream.name)
         while True:
@@ -357,8 +355,7 @@ class SharedReader(SourceReader):
                 if not self._stream.entries.are_anywhere:
                     return b""  # ends a part: the demuxer begins again, too
             if self.at is None and not await self._begin():
-                assert self._alone is not None
-                return await self._alone.reader.read_at(offset, max_bytes)
+                return await self.read_at(offset, max_bytes)
             data = self._take_held(max_bytes)
             if data is not None:
                 return data
@@ -389,6 +386,7 @@ class SharedReader(SourceReader):
                 return False
             await stream.more()
         self.at, self._head = entry.offset, entry.head
+        self._told_part_end = entry.offset  # the end of the part before, of which this reader got nothing
         self._titles = deque(stream.titles_from(entry.offset), maxlen=MOST_TITLES)
         return True
 
@@ -396,7 +394,7 @@ class SharedReader(SourceReader):
         opened = await self._stream.open_alone(self._report_wait)
         if isinstance(opened, Playlist):
             raise read_error(ConnectionAbortedError(), self._stream.name)
-        self._alone = opened
+        self._alone, self._alone_from = opened, self._position
         if self._is_closed:
             await opened.close()
         await self._stream.leave(self)
@@ -409,12 +407,10 @@ class SharedReader(SourceReader):
             data, self._head = self._head[:max_bytes], self._head[max_bytes:]
             self._position += len(data)
             return data
-        part_end = held.part_end_from(self.at)
+        part_end = held.part_end_from(self.at + (self._told_part_end == self.at))
         if part_end == self.at:
-            if self._told_part_end != part_end:
-                self._told_part_end = part_end
-                return b""
-            part_end = None
+            self._told_part_end = part_end
+            return b""
         data = held.read(self.at, max_bytes if part_end is None else min(max_bytes, part_end - self.at))
         self.at += len(data)
         self._position += len(data)

@@ -96,10 +96,10 @@ class TestWhatIsRead:
         assert server.requests[1].headers["cookie"] == "k=1; l=2"
 
     async def test_a_radio_keeps_its_titles(self, server: MediaServer) -> None:
-        head = b"ICY 200 OK\r\nicy-name : One\r\nnothing\r\nicy-metaint:100\r\n\r\n"
-        async with opened(server.serve("/a", raw(head + (BODY[:100] + b"\0") * 20))) as source:
+        head = b"ICY 200 OK\r\nicy-name : One\r\nnothing\r\nicy-metaint:1000\r\n\r\n"
+        async with opened(server.serve("/a", raw(head + (BODY[:1000] + b"\0") * 20))) as source:
             assert (source.is_live, source.station_name) == (True, "One")
-            assert await read_bytes(source, 500) == BODY[:100] * 5
+            assert await read_bytes(source, 5000) == BODY[:1000] * 5
 
 
 def _in_pieces(data: bytes) -> Answer:

@@ -82,10 +82,15 @@ class TestListening:
             assert source.station_name == name
 
     async def test_flood_of_titles_is_not_kept(self, server: MediaServer) -> None:
-        answer = radio(bytes(100), interval=1, titles=lambda number: f"{number} " + "x" * 500)
+        answer = radio(bytes(256), interval=256, titles=lambda number: f"{number} " + "x" * 500)
         async with tuned_in(server, answer) as source:
-            await read_bytes(source, 5000)
-            assert len(source.reader.take_titles(10_000)) <= 100
+            await read_bytes(source, 100_000)
+            assert len(source.reader.take_titles(200_000)) <= 100
+
+    async def test_titles_after_every_few_bytes_are_refused(self, server: MediaServer) -> None:
+        async with tuned_in(server, radio(SOUND, interval=255, stop_after=1000)) as source:
+            got, error = await read_until_failure(source)
+        assert (got, error.failure.code, len(server.requests)) == (b"", FailureCode.CORRUPT, 1)
 
     async def test_reader_that_takes_nothing_bounds_what_is_held(self, server: MediaServer) -> None:
         async with tuned_in(server, radio(SOUND)) as source:

@@ -1,5 +1,6 @@
 """Links of services whose own sound plays in their apps only, played from where the same recording is."""
 
+import asyncio
 import json
 import logging
 import socket
@@ -13,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from tests.support.fetching import opened_by, opener
-from tests.support.media_server import MediaServer, Reply, Request, media, redirect
+from tests.support.media_server import MediaServer, Reply, Request, media, once_set, redirect
 from tests.support.music_services import COVER, KEYS, MusicServices, Song, music_services
 from tests.support.resolving import fake_sites
 from tonearm.config.patterns import compile_pattern
@@ -58,9 +59,18 @@ class Place:
             info = {"id": str(one.number), "title": one.title, "url": self._site.url("/song.mp3"), "ext": "mp3"}
             self._site.serve(f"/api/told?v={one.number}", media(json.dumps(info).encode(), ranges=False))
 
-    def loses(self, number: int) -> None:
-        """This page cannot be played any more."""
-        self._site.serve(f"/api/told?v={number}", media(b"gone", ranges=False))
+    def loses(self, number: int, after: int = 1) -> None:
+        """This page cannot be played any more, and says so when it was asked `after` times from now on."""
+        gone, left = asyncio.Event(), after
+
+        async def answer(request: Request, reply: Reply) -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                gone.set()
+            await once_set(gone, media(b"gone", ranges=False))(request, reply)
+
+        self._site.serve(f"/api/told?v={number}", answer)
 
     def page(self, number: int) -> str:
         return self._site.url(f"/fake/told?v={number}")
@@ -160,6 +170,17 @@ async def test_what_was_chosen_and_is_gone_is_looked_for_again() -> None:
         assert (await there.fails(link)).code is FailureCode.RESOLVE_FAILED
 
 
+async def test_two_who_find_the_same_choice_gone_look_for_another() -> None:
+    async with place() as there:
+        link = there.knows(FERRY)
+        there.finds(ITSELF)
+        assert await there.mirror_of(link) == there.page(1)
+        there.loses(1, after=2)
+        there.finds(Found(4, "Nachtfähre", "The Lanterns"))
+        both: list[str] = await asyncio.gather(*(there.mirror_of(link) for _ in range(2)))
+        assert both == [there.page(4)] * 2
+
+
 async def test_where_nothing_fits_what_came_closest_is_said() -> None:
     async with place(by_words=True) as there:
         link = there.knows(FERRY)
@@ -222,8 +243,12 @@ async def test_short_links_lead_to_what_they_name() -> None:
         shortener.serve("/s/b", redirect(link))
         shortener.serve("/s/circle", redirect("/s/circle"))
         shortener.serve("/s/blocked", redirect(link))
+        shortener.serve("/s/app", redirect("intent://track/1#Intent;end"))
+        shortener.serve("/s/latin", redirect("/s/\xe9"))
         assert (await there.plays(f"http://deezer.page.link:{port}/s/a")).opened_uri == link
         assert "names no track" in (await there.fails(f"http://spotify.link:{port}/s/circle")).message
+        for bad in ("app", "latin"):
+            assert "leads to no address of" in (await there.fails(f"http://deezer.page.link:{port}/s/{bad}")).message
         assert "its short link leads nowhere" in (await there.fails(f"http://spotify.link:{port}/s/none")).message
         with pytest.raises(SourceBlocked):
             there.uri(f"http://spotify.link:{port}/s/blocked")

@@ -1,8 +1,10 @@
 """What a rented server needs for pages: cookies, arguments of extractors, proxies. The rules, and whole openings."""
 
 import contextlib
+import dataclasses
 import logging
 import os
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,18 @@ from typing import Any
 import pytest
 
 from tests.support.certificate import unsigned_certificate
-from tests.support.fetching import opener, opening_fails, read_all
+from tests.support.fetching import QUICK, opener, opening_fails, read_all
 from tests.support.http_proxy import HttpProxy
 from tests.support.media_server import MediaServer, in_turn, media, status
 from tests.support.resolving import fake_sites, told
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource
+from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
+from tonearm.sources.guard import AddressGuard
+from tonearm.sources.http.client import HttpClient
+from tonearm.sources.http.errors import ProxyError
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.pages import ResolverSetupError
 from tonearm.sources.resolver.site_keys import CookiesFile, CookiesProblem, Proxies, SiteKeys
@@ -204,6 +211,36 @@ async def test_a_proxy_that_fails_is_passed_over(server: MediaServer, caplog: py
         assert failure.message.startswith("The page was not resolved: The proxy 127.0.0.1:")
         assert "resolver.proxies" in failure.hint
     assert "hush" not in caplog.text + failure.message
+
+
+async def _failure_through(proxy: str, settings: FetchSettings = QUICK, **network: Any) -> PlayError:
+    client = HttpClient(AddressGuard(private_networks=True, **network), SourcePolicy().admit, settings)
+    with pytest.raises(PlayError) as caught:
+        await client.send(SourcePolicy().admit(parse_source_uri("https://127.0.0.1:9/")), {}, proxy=proxy)
+    await client.close()
+    return caught.value
+
+
+async def test_what_fails_at_a_proxy_is_said_of_the_proxy_and_of_a_site_what_fails_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_name(*_: object, **__: object) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        proxy = f"127.0.0.1:{silent.getsockname()[1]}"
+        timeout = await _failure_through(f"http://{proxy}", dataclasses.replace(QUICK, connect_timeout_s=0.15))
+    assert timeout.failure.code is FailureCode.TIMEOUT
+    assert timeout.failure.message == f"The proxy {proxy} failed: it made no connection in time."
+    async with MediaServer(tls=unsigned_certificate(tmp_path)) as secure:
+        untrusted = await _failure_through(secure.url(""))
+    assert untrusted.failure.message.startswith(f"The proxy 127.0.0.1:{secure.port} failed: self")
+    no_site = await _failure_through("http://127.0.0.1:9", getaddrinfo=no_name)
+    assert no_site.failure.code is FailureCode.NAME_NOT_FOUND
+    monkeypatch.setattr(socket, "getaddrinfo", no_name)
+    no_proxy = await _failure_through("http://gone.example:80", getaddrinfo=lambda *_, **__: [])
+    assert no_proxy.failure.message == "The proxy gone.example:80 failed: name lookup failed."
+    assert [isinstance(error, ProxyError) for error in (timeout, untrusted, no_proxy, no_site)] == [True] * 3 + [False]
 
 
 async def test_no_proxy_leads_where_the_node_must_not_go(server: MediaServer) -> None:

@@ -41,9 +41,7 @@ def packing(response: aiohttp.ClientResponse, host: str) -> str | None:
 
 def packed_error(host: str, how: str) -> PlayError:
     message = f"{host} sends the file compressed ({how[:40]!r}), although the node asked for no compression."
-    return PlayError.of(
-        FailureCode.NOT_AUDIO, Stage.CONNECT, message, "Turn off compression of audio files at the server."
-    )
+    return PlayError.of(FailureCode.NOT_AUDIO, Stage.CONNECT, message, _HINT)
 
 
 class Body:

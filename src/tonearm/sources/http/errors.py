@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
+import yarl
 
 from tonearm.core.errors import RequestError, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
@@ -53,7 +54,9 @@ def connect_error(error: Exception, host: str) -> PlayError:
     refusal = _refusal_in(error)
     if refusal is not None:
         return refused(refusal.message, refusal.hint)
-    if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, socket.gaierror):
+    # Before a request through a proxy the node looks up the name itself, and gets the system's bare error.
+    os_error = error if not isinstance(error, aiohttp.ClientError) else getattr(error, "os_error", None)
+    if isinstance(os_error, socket.gaierror):
         message = f"The host name {host} was not found."
         return _passing(FailureCode.NAME_NOT_FOUND, message, "Check the spelling of the host, and the node's DNS.")
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
@@ -71,9 +74,9 @@ def connect_error(error: Exception, host: str) -> PlayError:
         return _final(FailureCode.CONNECT_FAILED, message, "Check that host and port belong to a web server.")
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         return refused(f"{host!r} is not a valid host.", "Check how the URI is written.")
-    if isinstance(error, aiohttp.ClientConnectorError):
+    if isinstance(os_error, OSError):
         message = f"No connection to {host}: {_reason(error)}."
-        hint = hint_for(error.os_error, "Check host and port, and that the server is up.")
+        hint = hint_for(os_error, "Check host and port, and that the server is up.")
         return _passing(FailureCode.CONNECT_FAILED, message, hint)
     message = f"{host} closed the connection without an answer."
     return _passing(FailureCode.CONNECTION_LOST, message, "Try again; if it fails again, check the server.")
@@ -83,7 +86,10 @@ def proxy_error(error: Exception, proxy: str) -> ProxyError | None:
     """As `connect_error`, for an error that `proxy` caused."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return proxy_refuses(proxy, error.status)
-    if isinstance(error, aiohttp.ClientProxyConnectionError):
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return _proxy_failed(proxy, "it made no connection in time", FailureCode.TIMEOUT)
+    url = yarl.URL(proxy)
+    if isinstance(error, aiohttp.ClientConnectorError) and (error.host, error.port) == (url.raw_host, url.port):
         return _proxy_failed(proxy, _reason(error))
     return None
 
@@ -92,10 +98,10 @@ def proxy_refuses(proxy: str, status: int) -> ProxyError:
     return _proxy_failed(proxy, f"it answered with status {status}")
 
 
-def _proxy_failed(proxy: str, reason: str) -> ProxyError:
+def _proxy_failed(proxy: str, reason: str, code: FailureCode = FailureCode.CONNECT_FAILED) -> ProxyError:
     parts = urlsplit(proxy)  # of which name and password are nobody's business
     message = f"The proxy {parts.hostname}:{parts.port} failed: {reason}."
-    return ProxyError.of(FailureCode.CONNECT_FAILED, Stage.CONNECT, message, "The operator decides: resolver.proxies.")
+    return ProxyError.of(code, Stage.CONNECT, message, "The operator decides: resolver.proxies.")
 
 
 def read_error(error: Exception, host: str) -> PlayError:

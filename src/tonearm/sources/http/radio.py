@@ -32,6 +32,8 @@ TITLES_WANTED: Final[Mapping[str, str]] = {"Icy-MetaData": "1"}
 MAX_UNTOLD_TITLES: Final = 100
 # 16 kB is common. Farther apart titles would be useless, and a longer number is no interval.
 MAX_INTERVAL_BYTES: Final = 1024 * 1024
+# Each block takes some time on the event loop, and no station sends one after so few bytes.
+MIN_INTERVAL_BYTES: Final = 256
 
 _BLOCK_UNIT_BYTES: Final = 16
 _INTERVAL: Final = re.compile(r"[0-9]{1,7}")
@@ -110,7 +112,12 @@ class RadioReader(SourceReader):
 
     async def _receive(self, body: Body) -> None:
         """Reads a body until it ends, is cut or stalls, which is the same for radio."""
-        splitter = IcySplitter(metadata_interval(body.response.headers.get("icy-metaint")), self._ahead.end)
+        interval = metadata_interval(body.response.headers.get("icy-metaint"))
+        if interval is not None and interval < MIN_INTERVAL_BYTES:
+            message = f"The station at {self._file.host} mixes text into its sound after each {interval} bytes."
+            hint = f"Play another station; titles may stand {MIN_INTERVAL_BYTES} bytes apart or more (icy-metaint)."
+            raise PlayError.of(FailureCode.CORRUPT, Stage.READ, message, hint)
+        splitter = IcySplitter(interval, self._ahead.end)
         while True:
             await self._ahead.wait_for_room()
             try:

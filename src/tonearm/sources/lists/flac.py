@@ -17,6 +17,7 @@ _PATTERN: Final = b"fLaC"
 _STREAM_INFO, _COMMENT, _SHEET = 0, 4, 5  # kinds of blocks
 _MOST_BLOCKS: Final = 128
 _MOST_READ_BYTES: Final = 2 * 1024 * 1024  # of one block, and of what is passed over where nothing can be skipped
+_MOST_COMMENTS: Final = 10_000  # those behind them are not read
 _SHEET_HEAD_BYTES: Final = 396  # catalogue number, lead-in, flags and reserved bytes, and the number of tracks
 _TRACK_BYTES: Final = 36
 _INDEX_BYTES: Final = 12
@@ -33,6 +34,10 @@ async def flac_listing(source: OpenedSource, uri: SourceUri, settings: FetchSett
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(settings.headers_timeout_s + settings.stall_timeout_s):
             blocks = await _blocks(source)
+    return await asyncio.to_thread(_listing, blocks, uri)  # the longest sheets take some 100 ms
+
+
+def _listing(blocks: Mapping[int, bytes], uri: SourceUri) -> Listing | None:
     whole = text_of_file(uri.path) if uri.kind == "file" else uri.given.partition("#")[0]
     tags = _tags(blocks.get(_COMMENT, b""))
     parts, name = cue(tags.get("CUESHEET", ""))
@@ -93,7 +98,7 @@ def _tags(block: bytes) -> Mapping[str, str]:
     """The Vorbis comments (RFC 9639, 8.6) with their names in upper case; of several of one name the first."""
     found: dict[str, str] = {}
     at = 4 + int.from_bytes(block[:4], "little")
-    count = int.from_bytes(block[at : at + 4], "little")
+    count = min(int.from_bytes(block[at : at + 4], "little"), _MOST_COMMENTS)
     at += 4
     while count > 0 and at + 4 <= len(block):
         size = int.from_bytes(block[at : at + 4], "little")
@@ -119,8 +124,9 @@ def _parts_of_block(block: bytes, rate_hz: int) -> list[Listed]:
             break
         first, number, is_audio = int.from_bytes(track[:8], "big"), track[8], not track[21] & 0x80
         at += _TRACK_BYTES
-        indices = [block[at + _INDEX_BYTES * index :][:_INDEX_BYTES] for index in range(track[35])]
-        at += _INDEX_BYTES * len(indices)
+        end = at + _INDEX_BYTES * track[35]
+        indices = [block[index : index + _INDEX_BYTES] for index in range(at, end, _INDEX_BYTES)]
+        at = end
         offset = next((int.from_bytes(index[:8], "big") for index in indices if index[8:9] == b"\x01"), 0)
         starts.append((number, (first + offset) * 1000 // rate_hz, is_audio and number <= _MOST_AUDIO_TRACK))
     parts: list[Listed] = []

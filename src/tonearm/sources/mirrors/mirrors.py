@@ -144,7 +144,7 @@ class Mirrors:
         except PlayError:
             if is_new:
                 raise
-            del self._chosen[uri.normalised]
+            self._chosen.pop(uri.normalised, None)  # another opening may have removed it
         return await self._open_first(uri, await self._choose(uri, link, report_wait), report_wait)
 
     async def page_of(self, uri: SourceUri) -> SourceUri:
@@ -194,7 +194,11 @@ class Mirrors:
     async def _behind(self, uri: SourceUri) -> ServiceLink | None:
         """The link that a short link redirects to; its page is not requested."""
         for _ in range(_MOST_HOPS):
-            uri = parse_source_uri(joined_uri(uri, await self._client.redirect(uri.opened)))
+            location = await self._client.redirect(uri.opened)
+            try:
+                uri = parse_source_uri(joined_uri(uri, location))
+            except RequestError:  # such as a link that only an app opens
+                raise ServiceRefused("its short link leads to no address of the web") from None
             link = service_link(uri)
             if link is None or link.kind != "short":
                 return link
