@@ -2,8 +2,8 @@
 written only over the revision that its owner wrote last.
 
 A value is a line of JSON, `{"owner", "epoch", "token", "packed"}`, and behind it the record (`protocol.saved_state`),
-zlib-packed where it is long. `epoch` grows with each owner. `token` is drawn with it, so that an owner knows its own
-write, of which the acknowledgement was lost.
+zlib-packed where it is long. `epoch` grows with each owner. `token` is of the owner's process, which knows by both its
+own write, of which the acknowledgement was lost.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.core.cluster import is_node_name
@@ -54,10 +54,8 @@ class Owned:
     changed_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Mine:
+class _Mine(NamedTuple):
     epoch: int
-    token: str
     revision: int
 
 
@@ -78,6 +76,7 @@ class Ownership:
     ) -> None:
         self._bucket = bucket
         self._own = own
+        self._token = secrets.token_hex(8)
         self._largest_bytes = largest_bytes
         self._lost = lost
         self._now_s = now_s
@@ -145,12 +144,11 @@ class Ownership:
             return
         if player_id in self._missing:
             raise PlayerExists.of(player_id)
-        token = secrets.token_hex(8)
         try:
-            revision = await self._bucket.create(player_id, self._value(1, token, b""))
+            revision = await self._bucket.create(player_id, self._value(1, b""))
         except Conflict:
             raise PlayerExists.of(player_id) from None
-        self._mine[player_id] = _Mine(1, token, revision)
+        self._mine[player_id] = _Mine(1, revision)
 
     async def take(
         self, player_id: str, owner: str, read: ReadRecord, epoch: int | None = None
@@ -179,14 +177,13 @@ class Ownership:
                 log.error("the record of player %s cannot be read, and stays in the engine as it is", player_id)
             self._unread[player_id] = entry.revision
             return None
-        token = secrets.token_hex(8)
         packed = bool(json.loads(head).get("packed"))
-        value = self._value(known.epoch + 1, token, body, packed=packed)
+        value = self._value(known.epoch + 1, body, packed=packed)
         try:
             revision = await self._bucket.update(player_id, value, entry.revision)
         except Conflict:
             return None
-        self._mine[player_id] = _Mine(known.epoch + 1, token, revision)
+        self._mine[player_id] = _Mine(known.epoch + 1, revision)
         return snapshot
 
     async def hand_back(self, player_id: str, owner: str) -> None:
@@ -197,7 +194,7 @@ class Ownership:
             return
         head, _, body = (entry.value or b"").partition(b"\n")
         packed = bool(json.loads(head).get("packed"))
-        value = self._value(mine.epoch + 1, secrets.token_hex(8), body, packed=packed, owner=owner)
+        value = self._value(mine.epoch + 1, body, packed=packed, owner=owner)
         with contextlib.suppress(Conflict):
             await self._bucket.update(player_id, value, entry.revision)
 
@@ -210,7 +207,7 @@ class Ownership:
         packed = len(record) >= _PACKED_FROM_BYTES
         if packed:
             record = await asyncio.to_thread(zlib.compress, record, 1)
-        value = self._value(mine.epoch, mine.token, record, packed=packed)
+        value = self._value(mine.epoch, record, packed=packed)
         if len(value) > self._largest_bytes:
             raise RecordTooLarge(f"its record has {len(value)} bytes, and the engine's max_payload is less")
         try:
@@ -222,7 +219,7 @@ class Ownership:
             revision = again
         if self._mine.get(player_id) is not mine:  # moved away meanwhile, and maybe taken again
             return False
-        self._mine[player_id] = _Mine(mine.epoch, mine.token, revision)
+        self._mine[player_id] = _Mine(mine.epoch, revision)
         return True
 
     async def remove(self, player_id: str, epoch: int | None = None) -> bool:
@@ -270,7 +267,7 @@ class Ownership:
 
     def _is_own_write(self, entry: Entry, mine: _Mine) -> bool:
         head = _head(entry)
-        return head is not None and head.get("token") == mine.token
+        return head is not None and (head.get("token"), head.get("epoch")) == (self._token, mine.epoch)
 
     async def _watch(self) -> None:
         while True:
@@ -337,8 +334,8 @@ class Ownership:
             )
         return None
 
-    def _value(self, epoch: int, token: str, body: bytes, *, packed: bool = False, owner: str = "") -> bytes:
-        head = {"owner": owner or self._own, "epoch": epoch, "token": token, "packed": packed}
+    def _value(self, epoch: int, body: bytes, *, packed: bool = False, owner: str = "") -> bytes:
+        head = {"owner": owner or self._own, "epoch": epoch, "token": self._token, "packed": packed}
         return json.dumps(head).encode() + b"\n" + body
 
 

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tonearm.core.events import (
     Event,
@@ -20,6 +20,7 @@ from tonearm.core.events import (
     OverlayEnd,
     OverlayException,
     OverlayStart,
+    PlayerState,
     PlayerUpdate,
     QueueDetails,
     TrackStuck,
@@ -53,6 +54,18 @@ class PlayerToSave(Protocol):
     def snapshot(self) -> PlayerSnapshot: ...
 
 
+class _Taken(NamedTuple):
+    """What a player's position follows from since the player was last taken: `rate` ms of its file in each ms. `place`
+    orders players by creation. A node has one of these for each player, so it keeps no snapshot."""
+
+    place: int
+    taken_ms: int
+    state: PlayerState
+    paused: bool
+    position_ms: int
+    rate: float
+
+
 class Saving(ABC):
     """From `open` to `stop`; on one event loop. `players` are the node's, in the order of their creation.
 
@@ -73,7 +86,7 @@ class Saving(ABC):
         self._players = players
         self._wall_ms = wall_ms
         self._last_ms: int | None = None  # the time of day of the last write
-        self._taken: dict[str, Change] = {}  # what is written, or on the way to it
+        self._taken: dict[str, _Taken] = {}  # of what is written, or on the way to it
         # Players that have changed since they were last taken, and those that are being written; set when that is done.
         self._dirty: dict[str, asyncio.Event] = {}
         self._writing: dict[str, asyncio.Event] = {}
@@ -129,16 +142,12 @@ class Saving(ABC):
 
     # Implementation
 
-    def _follows(self, taken: Change | None, update: PlayerUpdate) -> bool:
+    def _follows(self, taken: _Taken | None, update: PlayerUpdate) -> bool:
         """Whether the player's position follows from what is written already."""
-        if taken is None or taken.snapshot is None:
+        if taken is None or (taken.state, taken.paused) != (update.state, update.paused):
             return False
-        before = taken.snapshot
-        if (before.state, before.paused) != (update.state, update.paused):
-            return False
-        moves = before.moves and not before.is_resuming
-        passed_ms = (self._wall_ms() - taken.taken_ms) * before.position_rate if moves else 0
-        return abs(before.position_ms + passed_ms - update.position_ms) < DRIFT_MS
+        expected_ms = taken.position_ms + (self._wall_ms() - taken.taken_ms) * taken.rate
+        return abs(expected_ms - update.position_ms) < DRIFT_MS
 
     @abstractmethod
     async def open(self) -> None:
@@ -234,12 +243,13 @@ class Saving(ABC):
         place = self._next_place if before is None else before.place
         self._next_place += before is None
         touched = self._touched.pop(player_id, _NO_TRACKS)
-        change = Change(player_id, None if player is None else player.snapshot(), now_ms, place, touched)
-        if change.snapshot is None:
+        now = None if player is None else player.snapshot()
+        if now is None:
             self._taken.pop(player_id, None)
         else:
-            self._taken[player_id] = change
-        return change
+            rate = now.position_rate if now.moves and not now.is_resuming else 0.0
+            self._taken[player_id] = _Taken(place, now_ms, now.state, now.paused, now.position_ms, rate)
+        return Change(player_id, now, now_ms, place, touched)
 
     async def _timed(self, work: Awaitable[None]) -> None:
         self._writing_since_s = time.monotonic()
