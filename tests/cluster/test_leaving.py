@@ -46,7 +46,7 @@ class StoppingNode:
         record: PlayerSnapshot = self._players.pop(player_id).record()
         return record
 
-    async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
+    async def take_over(self, snapshot: PlayerSnapshot, client: str = "", *, comes_back: bool = False) -> bool:
         assert not self.is_stopped
         self._players[snapshot.player_id] = StoppingPlayer(snapshot.player_id)
         return False

@@ -198,9 +198,9 @@ class Cluster:
 
     # As `node.parts.Claims`
 
-    async def claim(self, player_id: str) -> None:
+    async def claim(self, player_id: str) -> bool:
         try:
-            await self._ownership.claim(player_id)
+            return await self._ownership.claim(player_id)
         except EngineLost as error:
             raise EngineGone.of(error) from error
 

@@ -129,6 +129,6 @@ class Moving:
             except EngineLost as lost:
                 raise EngineGone.of(lost) from lost
             if taken is not None:
-                await self._node.take_over(snapshot)
+                await self._node.take_over(snapshot, comes_back=True)
             why = f" (it answered {error.status})" if isinstance(error, aiohttp.ClientResponseError) else ""
             raise NodeUnreachable(f"The node {to} did not take the player{why}; it goes on here.") from error

@@ -138,10 +138,11 @@ class Ownership:
             known = None if entry is None else self._read(entry, None)
         return None if known is None else known.owner
 
-    async def claim(self, player_id: str) -> None:
-        """Takes the id for a player that is about to be created here. Raises `PlayerExists` and `EngineLost`."""
+    async def claim(self, player_id: str) -> bool:
+        """Takes the id for a player that is about to be created here. Returns False when this node had it already.
+        Raises `PlayerExists` and `EngineLost`."""
         if player_id in self._mine:
-            return
+            return False
         if player_id in self._missing:
             raise PlayerExists.of(player_id)
         try:
@@ -149,6 +150,7 @@ class Ownership:
         except Conflict:
             raise PlayerExists.of(player_id) from None
         self._mine[player_id] = _Mine(1, revision)
+        return True
 
     async def take(
         self, player_id: str, owner: str, read: ReadRecord, epoch: int | None = None
