@@ -199,8 +199,9 @@ class Cluster:
     # As `node.parts.Claims`
 
     async def claim(self, player_id: str) -> bool:
+        assert self._saving is not None, "a node has its saving first"
         try:
-            return await self._ownership.claim(player_id)
+            return await self._saving.claim(player_id)
         except EngineLost as error:
             raise EngineGone.of(error) from error
 
