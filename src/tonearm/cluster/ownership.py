@@ -128,11 +128,12 @@ class Ownership:
         mine = self._mine.get(player_id)
         return None if mine is None else mine.epoch
 
-    async def owner_of(self, player_id: str) -> str | None:
-        """The owner of a player. Asks the engine when the watch has not reported the player. Raises `EngineLost`."""
+    async def owner_of(self, player_id: str, *, asks: bool = False) -> str | None:
+        """The owner of a player. Asks the engine when the watch has not reported the player, or if it `asks` anyway.
+        Raises `EngineLost`."""
         if player_id in self._mine:
             return self._own
-        known = self._owners.get(player_id)
+        known = None if asks else self._owners.get(player_id)
         if known is None:
             entry = await self._bucket.get(player_id)
             known = None if entry is None else self._read(entry, None)
