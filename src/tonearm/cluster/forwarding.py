@@ -9,11 +9,11 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import aiohttp
 from aiohttp import WSMsgType, web
@@ -39,7 +39,8 @@ _NOT_BACK: Final = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "vary"}
 )
 _CONNECT_TIMEOUT_S: Final = 2.0
-_ASK_TIMEOUT_S: Final = 1.0
+_ENGINE_ASK_S: Final = 1.0
+_ASK_TIMEOUT: Final = aiohttp.ClientTimeout(sock_connect=_CONNECT_TIMEOUT_S, sock_read=10.0)
 _PING_INTERVAL_S: Final = 4.0  # the connection to a frozen node ends before its players go on elsewhere
 _AGAIN_AFTER_S: Final = 0.01  # at first, then doubled each time up to
 _AGAIN_AT_LAST_S: Final = 0.25
@@ -55,6 +56,7 @@ _HEAD_CHARACTERS: Final = 300
 log = logging.getLogger(__name__)
 
 
+_Answer = TypeVar("_Answer")
 Where: TypeAlias = Callable[[], Awaitable[tuple[str, str] | None]]
 """The address and the name of the node that has a player now; None where nobody has it."""
 
@@ -76,7 +78,7 @@ class Forwarding:
         """Whether the node at this address reaches the engine. False also when no node is there; True when it does not
         say."""
         try:
-            async with asyncio.timeout(_ASK_TIMEOUT_S):
+            async with asyncio.timeout(_ENGINE_ASK_S):
                 answer = json.loads(await self.ask(address, "GET", "/v0/nodes/self"))
         except aiohttp.ClientConnectorError:
             return False
@@ -87,8 +89,10 @@ class Forwarding:
     async def ask(self, address: str, method: str, path: str, body: bytes | None = None) -> bytes:
         """The body of what the node there answers; `body` is JSON. Raises `aiohttp.ClientError` and `OSError`."""
         headers = self._headers({} if body is None else {"Content-Type": "application/json"})
-        url = _url(address, path)
-        async with self._open().request(method, url, headers=headers, data=body, raise_for_status=True) as answer:
+        url, session = _url(address, path), self._open()
+        async with session.request(
+            method, url, headers=headers, data=body, raise_for_status=True, timeout=_ASK_TIMEOUT
+        ) as answer:
             return await answer.read()
 
     async def pass_on(
@@ -99,8 +103,14 @@ class Forwarding:
         if not address:  # it does not listen yet
             raise _unreachable(name)
         try:
-            answer = await self._answer_of(request, body, address, name)
-            async with answer:
+            asking = self._open().request(
+                request.method,
+                _url(address, request.raw_path),
+                headers=self._headers(request.headers),
+                data=body,
+                allow_redirects=False,
+            )
+            async with await self.while_alive(name, asking) as answer:
                 if answer.status == HTTPStatus.NOT_FOUND:
                     refusal = await answer.read()
                     if b'"player_not_found"' in refusal:
@@ -110,26 +120,17 @@ class Forwarding:
         except (aiohttp.ClientConnectionError, OSError) as error:
             raise _unreachable(name) from error
 
-    async def _answer_of(
-        self, request: EdgeRequest, body: bytes | None, address: str, name: str
-    ) -> aiohttp.ClientResponse:
-        """The head of the answer. The wait for a frozen node ends with the node's lease."""
-        asking = asyncio.ensure_future(
-            self._open().request(
-                request.method,
-                _url(address, request.raw_path),
-                headers=self._headers(request.headers),
-                data=body,
-                allow_redirects=False,
-            )
-        )
+    async def while_alive(self, name: str, asking: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """What `asking` the node `name` gives. The wait for a frozen node ends with the node's lease. Raises
+        `NodeUnreachable` then."""
+        task = asyncio.create_task(asking)
         try:
-            while not (await asyncio.wait([asking], timeout=_LOOK_EVERY_S))[0]:
+            while not (await asyncio.wait([task], timeout=_LOOK_EVERY_S))[0]:
                 if not self._is_alive(name):
                     raise _unreachable(name)
-            return asking.result()
+            return task.result()
         finally:
-            asking.cancel()
+            task.cancel()
 
     async def pass_events(self, request: EdgeRequest, streams: OpenStreams, where: Where) -> web.StreamResponse:
         """Passes on the events of a player. When the player moves, its events continue on the same client connection.
