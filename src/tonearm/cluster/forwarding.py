@@ -22,6 +22,7 @@ from yarl import URL
 from tonearm.core.errors import BadRequest, EngineGone, LimitReached, NodeUnreachable, PlayerNotFound, RequestError
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
+from tonearm.server.routing import parse_target
 from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection, text_frame
 
@@ -105,7 +106,7 @@ class Forwarding:
         try:
             asking = self._open().request(
                 request.method,
-                _url(address, request.raw_path),
+                _url(address, _target_of(request)),
                 headers=self._headers(request.headers),
                 data=body,
                 allow_redirects=False,
@@ -136,7 +137,7 @@ class Forwarding:
         """Passes on the events of a player. When the player moves, its events continue on the same client connection.
         Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
-        upstream = await self.socket_anywhere(where, request.raw_path, request.headers)
+        upstream = await self.socket_anywhere(where, _target_of(request), request.headers)
         carrying = asyncio.create_task(self._carry(request, connection, upstream, where))
         try:
             return await connection.run(partial(_end, carrying))
@@ -152,7 +153,7 @@ class Forwarding:
 
         async def follow(name: str, address: str) -> None:
             with contextlib.suppress(RequestError):
-                upstream = await self._socket((address, name), request.raw_path, request.headers)
+                upstream = await self._socket((address, name), _target_of(request), request.headers)
                 try:
                     await _pass_messages(upstream, connection, None)
                 finally:
@@ -220,7 +221,7 @@ class Forwarding:
     ) -> None:
         heard = Heard()
         # This asks for all events of the life, because a life that begins at another node is new.
-        path = f"{request.raw_path.partition('?')[0]}?since=0"
+        path = f"{parse_target(request.raw_path).path}?since=0"
         try:
             await _pass_messages(upstream, connection, heard)
             while upstream.close_code != CloseCode.DELETED and not connection.writer.has_ended:
@@ -326,6 +327,12 @@ def _back(answer: aiohttp.ClientResponse, name: str) -> dict[str, str]:
 
 def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
+
+
+def _target_of(request: EdgeRequest) -> str:
+    """Path and query as the client sent them, also in a target that names a host."""
+    target = parse_target(request.raw_path)
+    return f"{target.path}?{target.query}" if target.query else target.path
 
 
 def _url(address: str, target: str) -> URL:
