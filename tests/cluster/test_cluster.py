@@ -134,6 +134,10 @@ async def test_sockets_are_passed_on(tmp_path: Path) -> None:
                 ids = set()
                 while "q" not in ids:
                     ids.add((await everything.receive_json(timeout=10)).get("id"))
+                await cluster.start("c")
+                while (event := await everything.receive_json(timeout=10))["op"] != "EventsLost":
+                    pass
+                assert event.keys() == {"op", "time", "lost"}
             async with session.get(f"{b.url}/v0/players/p/stream.wav") as stream:
                 assert stream.status == 200
                 assert len(await stream.content.readexactly(10_000)) == 10_000

@@ -67,7 +67,7 @@ class Cluster:
         self._name = name
         self._engine = Engine(engine)
         self._wall_ms = wall_ms
-        self._forwarding = Forwarding(password, self._is_alive)
+        self._forwarding = Forwarding(password, self._is_alive, wall_ms)
         self._address = ""
         self._turns = 0
         self._players: Mapping[str, Player] = {}

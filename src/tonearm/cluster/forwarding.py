@@ -20,6 +20,8 @@ from aiohttp import WSMsgType, web
 from yarl import URL
 
 from tonearm.core.errors import BadRequest, EngineGone, LimitReached, NodeUnreachable, PlayerNotFound, RequestError
+from tonearm.core.events import EventMessage, EventsLost
+from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.routing import parse_target
@@ -64,10 +66,11 @@ Where: TypeAlias = Callable[[], Awaitable[tuple[str, str] | None]]
 
 class Forwarding:
     """The connections to the other nodes of the cluster, until `close`. All nodes have the same password. `is_alive`
-    tells by a node's name whether it is alive."""
+    tells by a node's name whether it is alive. `wall_ms` gives the time of day in ms since 1970."""
 
-    def __init__(self, password: str, is_alive: Callable[[str], bool]) -> None:
+    def __init__(self, password: str, is_alive: Callable[[str], bool], wall_ms: Callable[[], int]) -> None:
         self._password = password
+        self._wall_ms = wall_ms
         self._is_alive = is_alive
         self._session: aiohttp.ClientSession | None = None
 
@@ -147,25 +150,31 @@ class Forwarding:
     async def follow_all(
         self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], list[tuple[str, str]]]
     ) -> web.StreamResponse:
-        """Passes on the events of all players of `nodes` (names and addresses), which may come and go meanwhile."""
+        """Passes on the events of all players of `nodes` (names and addresses), which may come and go meanwhile. The
+        client is told that it may have lost events of a node that was followed later, or anew."""
         connection = WebSocketConnection(request, streams)
         following: dict[str, asyncio.Task[None]] = {}
 
-        async def follow(name: str, address: str) -> None:
+        async def follow(name: str, address: str, *, is_late: bool) -> None:
             with contextlib.suppress(RequestError):
                 upstream = await self._socket((address, name), _target_of(request), request.headers)
                 try:
+                    if is_late:
+                        lost = event_text(EventMessage("", "", 0, self._wall_ms(), EventsLost()))
+                        connection.writer.write(text_frame(lost))
                     await _pass_messages(upstream, connection, None)
                 finally:
                     await upstream.close()
 
         async def follow_nodes() -> None:
+            is_late = False
             try:
                 while True:
                     for name, address in nodes():
                         task = following.get(name)
                         if address and (task is None or task.done()):
-                            following[name] = asyncio.create_task(follow(name, address))
+                            following[name] = asyncio.create_task(follow(name, address, is_late=is_late))
+                    is_late = True
                     await asyncio.sleep(_NODES_AGAIN_S)
             finally:
                 for task in following.values():
