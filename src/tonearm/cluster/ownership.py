@@ -160,8 +160,8 @@ class Ownership:
         none, or the record cannot be read, which then stays as it is. `epoch`: the one in which the owner had it; one
         that has taken it again since has another. Raises `EngineLost`."""
         entry = await self._bucket.get(player_id)
-        known = None if entry is None or entry.value is None else self._read(entry, None)
-        if entry is None or entry.value is None or known is None or known.owner != owner:
+        known = None if entry is None else self._read(entry, None)
+        if entry is None or known is None or known.owner != owner:
             return None
         if epoch is not None and known.epoch != epoch:
             return None
@@ -195,7 +195,7 @@ class Ownership:
         entry = await self._bucket.get(player_id)
         if mine is None or entry is None or not self._is_own_write(entry, mine):
             return
-        head, _, body = (entry.value or b"").partition(b"\n")
+        head, _, body = entry.value.partition(b"\n")
         packed = bool(json.loads(head).get("packed"))
         value = self._value(mine.epoch + 1, body, packed=packed, owner=owner)
         with contextlib.suppress(Conflict):
@@ -344,7 +344,7 @@ class Ownership:
 
 def _head(entry: Entry) -> JsonObject | None:
     try:
-        head = json.loads((entry.value or b"").partition(b"\n")[0])
+        head = json.loads(entry.value.partition(b"\n")[0])
     except (ValueError, RecursionError):
         return None
     return head if isinstance(head, dict) else None
