@@ -4,6 +4,9 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
 
 import discord
 import pytest
@@ -12,10 +15,12 @@ from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import IMPATIENT, PATIENT
 from tests.support.eventually import eventually
 from tests.support.fake_voice import fake_voice
+from tests.support.hand_time import LoopTime
 from tests.support.media_files import loudest_hz
 from tests.support.opus_listening import decoded
 from tests.support.processes import WaitForCpu
 from tests.support.running_node import RunningNode, running_node, shared_node
+from tonearm.bots.joining import VoicePlayer
 from tonearm.bots.source import DISCORD_SILENT_PACKET
 from tonearm.client import BadRequest, Node, PlayerGone, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -158,6 +163,21 @@ async def test_a_channel_without_people_is_left(process: RunningNode) -> None:
             return await node.players() == []
 
         await eventually(is_gone, "the player, which is deleted after that, is gone")
+
+
+async def test_a_player_stays_while_its_voice_client_connects_again_and_leaves_when_that_takes_a_minute() -> None:
+    connected = iter([*[False] * 11, True, *[False] * 12])  # each 5 s
+    left, time = AsyncMock(), LoopTime()
+    voice = SimpleNamespace(
+        play=Mock(), stop=Mock(), disconnect=left, channel=None, is_connected=lambda: next(connected)
+    )
+    player = VoicePlayer(Mock(request=AsyncMock()), "p").play_in(cast(Any, voice), Mock(), 300.0)
+    assert player._leaving is not None
+    while not player._leaving.done():
+        time.forward(1.0)
+        await asyncio.sleep(0)
+    left.assert_awaited()
+    assert not [*connected]
 
 
 async def test_a_join_that_fails_leaves_the_channel(process: RunningNode) -> None:

@@ -50,6 +50,8 @@ async def test_any_node_answers_for_any_player(tmp_path: Path) -> None:
             assert (again.status, again.json()["code"]) == (409, "player_exists")
         records = (await b.request("GET", "/v0/state")).json()
         assert {record["id"] for record in records["players"]} == {"p-a", "p-b", "p-c"}
+        with_host = await c.request("GET", "http://elsewhere.example/v0/players/p-a/queue?limit=1")
+        assert (with_host.status, len(with_host.json())) == (200, 1), with_host.body
         missing = await c.request("GET", "/v0/players/nobody")
         assert (missing.status, missing.json()["code"]) == (404, "player_not_found")
         assert (await c.request("DELETE", "/v0/players/p-a")).status == 204
@@ -132,6 +134,10 @@ async def test_sockets_are_passed_on(tmp_path: Path) -> None:
                 ids = set()
                 while "q" not in ids:
                     ids.add((await everything.receive_json(timeout=10)).get("id"))
+                await cluster.start("c")
+                while (event := await everything.receive_json(timeout=10))["op"] != "EventsLost":
+                    pass
+                assert event.keys() == {"op", "time", "lost"}
             async with session.get(f"{b.url}/v0/players/p/stream.wav") as stream:
                 assert stream.status == 200
                 assert len(await stream.content.readexactly(10_000)) == 10_000

@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.test_ownership import HeldBucket, ownership, read
 from tests.support.eventually import eventually
 from tests.support.playback_log import playing_player
+from tonearm.cluster.engine import EngineLost
 from tonearm.cluster.engine_saving import EngineSaving
 from tonearm.cluster.ownership import Ownership
 
@@ -66,6 +67,21 @@ async def test_a_deletion_is_told_as_kept_where_the_player_was_ones_own(kept: Ke
     kept.delete("q")
     assert not await kept.saving.saved("q")
     assert "q" in kept.bucket.entries
+
+
+async def test_a_player_that_is_created_while_its_namesake_is_being_deleted_is_this_nodes(kept: Kept) -> None:
+    kept.delete("p")
+    assert await kept.saving.claim("p"), "anew"
+    assert not await kept.saving.claim("p")
+    kept.add("p")
+    kept.saving.changed("p")
+    assert await kept.saving.saved("p")
+    kept.bucket.is_frozen = True
+    kept.delete("p")
+    with pytest.raises(EngineLost, match="deletion of the player p"):
+        await kept.saving.claim("p")
+    kept.bucket.is_frozen = False
+    kept.bucket.answers.set()
 
 
 async def test_a_player_that_was_given_up_and_comes_back_is_not_deleted_meanwhile(kept: Kept) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from tests.cluster.test_ownership import HeldBucket, ownership
+from tests.cluster.test_ownership import HeldBucket, ownership, read
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_status
 from tonearm.cluster.moving import Moving
@@ -17,7 +17,7 @@ from tonearm.cluster.nodes import Joined
 from tonearm.cluster.ownership import Ownership
 from tonearm.cluster.together import AllPlayers
 from tonearm.core.cluster import NodeRecord
-from tonearm.core.errors import NodeUnreachable
+from tonearm.core.errors import NodeUnreachable, PlayerNotFound
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.snapshot import PlayerSnapshot
 
@@ -46,7 +46,7 @@ class StoppingNode:
         record: PlayerSnapshot = self._players.pop(player_id).record()
         return record
 
-    async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
+    async def take_over(self, snapshot: PlayerSnapshot, client: str = "", *, comes_back: bool = False) -> bool:
         assert not self.is_stopped
         self._players[snapshot.player_id] = StoppingPlayer(snapshot.player_id)
         return False
@@ -61,6 +61,7 @@ class Leaving:
 
     joined: Joined
     moving: Moving
+    bucket: HeldBucket
     ownership: Ownership
     players: dict[str, Any]
     node: StoppingNode
@@ -77,7 +78,8 @@ async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
         if not takes:
             raise aiohttp.ClientError("no room")
 
-    owned = ownership(HeldBucket(), "a", [])
+    bucket = HeldBucket()
+    owned = ownership(bucket, "a", [])
     for player_id in player_ids:
         await owned.claim(player_id)
         await owned.write(player_id, b"{}")
@@ -88,7 +90,7 @@ async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
     nobody = cast(Any, None)
     joined = Joined("a", cast(Any, membership), owned, cast(Any, forwarding), nobody, lambda: 0)
     moving = Moving(joined, cast(Any, node), players)
-    return Leaving(joined, moving, owned, players, node, asked, answers)
+    return Leaving(joined, moving, bucket, owned, players, node, asked, answers)
 
 
 async def test_a_node_that_stops_begins_no_move_after_its_drain() -> None:
@@ -126,6 +128,22 @@ async def test_a_node_that_stops_takes_nothing_back() -> None:
     with pytest.raises(NodeUnreachable):
         await moving
     assert not found.ownership.is_mine("p"), "others find it in the engine"
+
+
+@pytest.mark.parametrize("name", ["b", "c"])
+async def test_a_move_that_is_done_late_is_done(name: str) -> None:
+    found = await leaving("p")
+    other, epoch = ownership(found.bucket, name, []), found.ownership.epoch_of("p")
+    moving = asyncio.create_task(found.moving.one("p", "b"))
+    await found.asked.wait()
+    assert await other.take("p", "a", read, epoch) is not None
+    found.answers.release()
+    if name == "b":
+        await moving
+    else:
+        with pytest.raises(PlayerNotFound, match="not this node's any more"):
+            await moving
+    assert not found.players
 
 
 async def test_a_player_that_the_other_node_has_not_taken_yet_is_in_each_list() -> None:

@@ -1,6 +1,7 @@
 """`tonearm dashboard` before two nodes: one with a password, one without."""
 
 import signal
+import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -211,6 +212,18 @@ async def test_a_node_that_is_gone_is_named(tmp_path: Path) -> None:
             assert page.nodes[1].url in (await answer.json())["message"]
 
 
+def test_a_node_that_takes_connections_and_answers_nothing_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        process = RunningTonearm("dashboard", "--no-browser", "--port", "0", "--node", url, folder=tmp_path)
+        try:
+            assert url in process.stderr.readline().decode()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == 0
+        finally:
+            process.end()
+
+
 async def test_its_own_password_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("sesame", encoding="utf-8")
     with running_dashboard(tmp_path, [], "--own-password-file", str(tmp_path / "password")) as page:
@@ -257,6 +270,7 @@ async def test_the_password_may_come_from_the_environment(tmp_path: Path) -> Non
         (("--host", "0.0.0.0"), "--own-password-file"),
         (("--name", "https://radio.example"), "is no name for --name"),
         (("--node", "127.0.0.1:2333"), "is no address of a node"),
+        (("--node", "http://localhost:99999"), "is no address of a node"),
         (("--password-file", "nothing"), "cannot be read"),
         (
             ("--node", "http://a", "--node", "http://b", "--node", "http://c", *("--password-file", "one") * 2),

@@ -7,16 +7,21 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.cluster.test_ownership import HeldBucket, ownership
 from tests.support.eventually import eventually
 from tests.support.node_in_process import listening, running_node
 from tests.support.planted_faults import players_closed_later
+from tests.support.playback_log import playing_player
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
+from tonearm.core.errors import LimitReached
+from tonearm.core.events import PlayerMoved
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
@@ -96,6 +101,31 @@ async def test_a_player_that_is_given_up_goes_on_elsewhere_and_is_in_the_file_no
         assert node.find("p") is None
         assert not await node.take_over(record)
         assert node.player("p").status().metadata == "kept"
+
+
+async def test_a_player_that_comes_from_another_node_is_not_refused_for_its_queue_and_never_lost() -> None:
+    bucket = HeldBucket()
+    owned = ownership(bucket, "a", [])
+    settings = NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX, max_players=1, max_waiting_tracks=1)
+    claims = SimpleNamespace(claim=owned.claim, unclaim=owned.remove)
+    async with running_node(settings, parts={"claims": claims}) as node:
+        await node.create_player("p", None, None)
+        record = replace(await node.give_up("p", "it moves"), queue=playing_player("abc").playback.snapshot().queue)
+        moved = PlayerMoved("b", "a")
+        taking_over = asyncio.create_task(node.take_over(record, moved=moved))
+        await asyncio.sleep(0)
+        taking_over.cancel()
+        await asyncio.wait([taking_over])
+        assert node.find("p") is None
+        assert "p" in bucket.entries
+        with pytest.raises(LimitReached, match="max_waiting_tracks"):
+            await node.take_over(record)
+        assert "p" in bucket.entries
+        assert not await node.take_over(record, moved=moved)
+        record = await node.give_up("p", "it moves")
+        await node.create_player("q", None, None)
+        assert not await node.take_over(record, comes_back=True)
+        assert [player.status().queue_length for player in node.players()] == [0, 2]
 
 
 async def test_nothing_is_heard_twice_when_a_player_goes_on_from_its_own_record(node: Node, shelf: Shelf) -> None:

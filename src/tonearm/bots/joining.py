@@ -13,6 +13,7 @@ from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State
 from tonearm.client.connection import Connection
 
 _MEMBERS_INTERVAL_S = 5.0  # between two checks of the channel's members
+_CONNECTED_AGAIN_S = 60.0  # a library connects again after a fault, and with each move
 
 
 class VoiceClient(Protocol):
@@ -57,8 +58,8 @@ class VoicePlayer(Player):
         self._has_left = False
 
     def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
-        """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`;
-        None: never."""
+        """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`,
+        or no connection for a minute; None: never."""
         self.voice, self.source = voice, source
         voice.play(source)
         if leave_after_s is not None:
@@ -93,10 +94,11 @@ class VoicePlayer(Player):
             await self.delete()
 
     async def _leave_when_alone(self, after_s: float) -> None:
-        alone_s = 0.0
+        alone_s = apart_s = 0.0
         step_s = min(after_s, _MEMBERS_INTERVAL_S)
-        while self.voice.is_connected() and alone_s < after_s:
+        while alone_s < after_s and apart_s < _CONNECTED_AGAIN_S:
             await asyncio.sleep(step_s)
+            apart_s = 0.0 if self.voice.is_connected() else apart_s + step_s
             members = getattr(self.voice.channel, "members", None)
             has_people = members is None or any(not member.bot for member in members)
             alone_s = 0.0 if has_people else alone_s + step_s

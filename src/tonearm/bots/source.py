@@ -144,10 +144,9 @@ class FrameSource:
         audio_format: AudioFormat = "opus",
         prefill: int = 5,
         capacity: int = 50,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._is_opus = audio_format == "opus"
-        self._buffer = JitterBuffer(now_s, prefill=prefill, capacity=capacity, blends=not self._is_opus)
+        self._buffer = JitterBuffer(time.monotonic, prefill=prefill, capacity=capacity, blends=not self._is_opus)
         self._silence = DISCORD_SILENT_PACKET if self._is_opus else SILENT_FRAME
         self._has_ended = False
         self._filled = asyncio.Event()

@@ -67,7 +67,7 @@ class Cluster:
         self._name = name
         self._engine = Engine(engine)
         self._wall_ms = wall_ms
-        self._forwarding = Forwarding(password, self._is_alive)
+        self._forwarding = Forwarding(password, self._is_alive, wall_ms)
         self._address = ""
         self._turns = 0
         self._players: Mapping[str, Player] = {}
@@ -198,9 +198,10 @@ class Cluster:
 
     # As `node.parts.Claims`
 
-    async def claim(self, player_id: str) -> None:
+    async def claim(self, player_id: str) -> bool:
+        assert self._saving is not None, "a node has its saving first"
         try:
-            await self._ownership.claim(player_id)
+            return await self._saving.claim(player_id)
         except EngineLost as error:
             raise EngineGone.of(error) from error
 

@@ -55,10 +55,10 @@ class EngineSettings:
 
 
 class Entry(NamedTuple):
-    """`value` is None for a key that was deleted."""
+    """`value` is empty for a key that was deleted."""
 
     key: str
-    value: bytes | None
+    value: bytes
     revision: int
 
 
@@ -172,10 +172,6 @@ class Bucket:
         async with _answered(self._engine):
             return int(await self._keys.update(_coded(key), value, last=last))
 
-    async def put(self, key: str, value: bytes) -> int:
-        async with _answered(self._engine):
-            return int(await self._keys.put(_coded(key), value))
-
     async def delete(self, key: str, last: int | None = None) -> None:
         """Raises `Conflict` when the revision is not `last`."""
         async with _answered(self._engine):
@@ -200,7 +196,7 @@ class Bucket:
                 if found is None:
                     yield None
                 elif (key := _decoded(found.key)) is not None:
-                    value = None if found.operation else (found.value or b"")[:value_bytes]
+                    value = b"" if found.operation else (found.value or b"")[:value_bytes]
                     yield Entry(key, value, found.revision)
         finally:
             with contextlib.suppress(Exception):  # an engine that is gone has no watcher any more

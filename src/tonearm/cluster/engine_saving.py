@@ -67,6 +67,13 @@ class EngineSaving(Saving):
         is_written = await super().saved(player_id)
         return is_written and player_id not in self._unkept and player_id not in self._too_large
 
+    async def claim(self, player_id: str) -> bool:
+        """As `Ownership.claim`, and after a player of this id that was deleted here is gone from the engine. Otherwise
+        the old player's end would be that of the new one."""
+        if self._ended_in.get(player_id) is not None and not await super().saved(player_id):
+            raise EngineLost(f"the deletion of the player {player_id} is not written yet")
+        return await self._ownership.claim(player_id)
+
     async def keep(self) -> None:
         for player_id in self._players:
             self.changed(player_id)

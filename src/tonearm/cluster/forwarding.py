@@ -9,19 +9,22 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import aiohttp
 from aiohttp import WSMsgType, web
 from yarl import URL
 
 from tonearm.core.errors import BadRequest, EngineGone, LimitReached, NodeUnreachable, PlayerNotFound, RequestError
+from tonearm.core.events import EventMessage, EventsLost
+from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
+from tonearm.server.routing import parse_target
 from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection, text_frame
 
@@ -39,7 +42,8 @@ _NOT_BACK: Final = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "vary"}
 )
 _CONNECT_TIMEOUT_S: Final = 2.0
-_ASK_TIMEOUT_S: Final = 1.0
+_ENGINE_ASK_S: Final = 1.0
+_ASK_TIMEOUT: Final = aiohttp.ClientTimeout(sock_connect=_CONNECT_TIMEOUT_S, sock_read=10.0)
 _PING_INTERVAL_S: Final = 4.0  # the connection to a frozen node ends before its players go on elsewhere
 _AGAIN_AFTER_S: Final = 0.01  # at first, then doubled each time up to
 _AGAIN_AT_LAST_S: Final = 0.25
@@ -55,16 +59,18 @@ _HEAD_CHARACTERS: Final = 300
 log = logging.getLogger(__name__)
 
 
+_Answer = TypeVar("_Answer")
 Where: TypeAlias = Callable[[], Awaitable[tuple[str, str] | None]]
 """The address and the name of the node that has a player now; None where nobody has it."""
 
 
 class Forwarding:
     """The connections to the other nodes of the cluster, until `close`. All nodes have the same password. `is_alive`
-    tells by a node's name whether it is alive."""
+    tells by a node's name whether it is alive. `wall_ms` gives the time of day in ms since 1970."""
 
-    def __init__(self, password: str, is_alive: Callable[[str], bool]) -> None:
+    def __init__(self, password: str, is_alive: Callable[[str], bool], wall_ms: Callable[[], int]) -> None:
         self._password = password
+        self._wall_ms = wall_ms
         self._is_alive = is_alive
         self._session: aiohttp.ClientSession | None = None
 
@@ -76,7 +82,7 @@ class Forwarding:
         """Whether the node at this address reaches the engine. False also when no node is there; True when it does not
         say."""
         try:
-            async with asyncio.timeout(_ASK_TIMEOUT_S):
+            async with asyncio.timeout(_ENGINE_ASK_S):
                 answer = json.loads(await self.ask(address, "GET", "/v0/nodes/self"))
         except aiohttp.ClientConnectorError:
             return False
@@ -87,8 +93,10 @@ class Forwarding:
     async def ask(self, address: str, method: str, path: str, body: bytes | None = None) -> bytes:
         """The body of what the node there answers; `body` is JSON. Raises `aiohttp.ClientError` and `OSError`."""
         headers = self._headers({} if body is None else {"Content-Type": "application/json"})
-        url = _url(address, path)
-        async with self._open().request(method, url, headers=headers, data=body, raise_for_status=True) as answer:
+        url, session = _url(address, path), self._open()
+        async with session.request(
+            method, url, headers=headers, data=body, raise_for_status=True, timeout=_ASK_TIMEOUT
+        ) as answer:
             return await answer.read()
 
     async def pass_on(
@@ -99,8 +107,14 @@ class Forwarding:
         if not address:  # it does not listen yet
             raise _unreachable(name)
         try:
-            answer = await self._answer_of(request, body, address, name)
-            async with answer:
+            asking = self._open().request(
+                request.method,
+                _url(address, _target_of(request)),
+                headers=self._headers(request.headers),
+                data=body,
+                allow_redirects=False,
+            )
+            async with await self.while_alive(name, asking) as answer:
                 if answer.status == HTTPStatus.NOT_FOUND:
                     refusal = await answer.read()
                     if b'"player_not_found"' in refusal:
@@ -110,32 +124,23 @@ class Forwarding:
         except (aiohttp.ClientConnectionError, OSError) as error:
             raise _unreachable(name) from error
 
-    async def _answer_of(
-        self, request: EdgeRequest, body: bytes | None, address: str, name: str
-    ) -> aiohttp.ClientResponse:
-        """The head of the answer. The wait for a frozen node ends with the node's lease."""
-        asking = asyncio.ensure_future(
-            self._open().request(
-                request.method,
-                _url(address, request.raw_path),
-                headers=self._headers(request.headers),
-                data=body,
-                allow_redirects=False,
-            )
-        )
+    async def while_alive(self, name: str, asking: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """What `asking` the node `name` gives. The wait for a frozen node ends with the node's lease. Raises
+        `NodeUnreachable` then."""
+        task = asyncio.create_task(asking)
         try:
-            while not (await asyncio.wait([asking], timeout=_LOOK_EVERY_S))[0]:
+            while not (await asyncio.wait([task], timeout=_LOOK_EVERY_S))[0]:
                 if not self._is_alive(name):
                     raise _unreachable(name)
-            return asking.result()
+            return task.result()
         finally:
-            asking.cancel()
+            task.cancel()
 
     async def pass_events(self, request: EdgeRequest, streams: OpenStreams, where: Where) -> web.StreamResponse:
         """Passes on the events of a player. When the player moves, its events continue on the same client connection.
         Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
-        upstream = await self.socket_anywhere(where, request.raw_path, request.headers)
+        upstream = await self.socket_anywhere(where, _target_of(request), request.headers)
         carrying = asyncio.create_task(self._carry(request, connection, upstream, where))
         try:
             return await connection.run(partial(_end, carrying))
@@ -145,25 +150,31 @@ class Forwarding:
     async def follow_all(
         self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], list[tuple[str, str]]]
     ) -> web.StreamResponse:
-        """Passes on the events of all players of `nodes` (names and addresses), which may come and go meanwhile."""
+        """Passes on the events of all players of `nodes` (names and addresses), which may come and go meanwhile. The
+        client is told that it may have lost events of a node that was followed later, or anew."""
         connection = WebSocketConnection(request, streams)
         following: dict[str, asyncio.Task[None]] = {}
 
-        async def follow(name: str, address: str) -> None:
+        async def follow(name: str, address: str, *, is_late: bool) -> None:
             with contextlib.suppress(RequestError):
-                upstream = await self._socket((address, name), request.raw_path, request.headers)
+                upstream = await self._socket((address, name), _target_of(request), request.headers)
                 try:
+                    if is_late:
+                        lost = event_text(EventMessage("", "", 0, self._wall_ms(), EventsLost()))
+                        connection.writer.write(text_frame(lost))
                     await _pass_messages(upstream, connection, None)
                 finally:
                     await upstream.close()
 
         async def follow_nodes() -> None:
+            is_late = False
             try:
                 while True:
                     for name, address in nodes():
                         task = following.get(name)
                         if address and (task is None or task.done()):
-                            following[name] = asyncio.create_task(follow(name, address))
+                            following[name] = asyncio.create_task(follow(name, address, is_late=is_late))
+                    is_late = True
                     await asyncio.sleep(_NODES_AGAIN_S)
             finally:
                 for task in following.values():
@@ -219,7 +230,7 @@ class Forwarding:
     ) -> None:
         heard = Heard()
         # This asks for all events of the life, because a life that begins at another node is new.
-        path = f"{request.raw_path.partition('?')[0]}?since=0"
+        path = f"{parse_target(request.raw_path).path}?since=0"
         try:
             await _pass_messages(upstream, connection, heard)
             while upstream.close_code != CloseCode.DELETED and not connection.writer.has_ended:
@@ -325,6 +336,12 @@ def _back(answer: aiohttp.ClientResponse, name: str) -> dict[str, str]:
 
 def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
+
+
+def _target_of(request: EdgeRequest) -> str:
+    """Path and query as the client sent them, also in a target that names a host."""
+    target = parse_target(request.raw_path)
+    return f"{target.path}?{target.query}" if target.query else target.path
 
 
 def _url(address: str, target: str) -> URL:

@@ -82,7 +82,7 @@ class Membership:
     async def join(self) -> None:
         """Writes the first record. Raises `NameTaken` and `EngineLost`."""
         before = await self._bucket.get(self._own)
-        if before is not None and before.value is not None:
+        if before is not None:
             await asyncio.sleep(2 * RENEW_EVERY_S)  # a live node writes in this time
             now = await self._bucket.get(self._own)
             if now is not None and now.revision != before.revision:
@@ -176,7 +176,7 @@ class Membership:
                 return await self._bucket.create(self._own, self._value())
             except Conflict:
                 raise NameTaken from None
-        if _read_json(there.value or b"").get("instance") != self._instance:
+        if _read_json(there.value).get("instance") != self._instance:
             raise NameTaken
         return there.revision  # this node's own write, whose acknowledgement was lost
 
@@ -208,7 +208,7 @@ class Membership:
                 async for entry in self._bucket.watch(_LONGEST_RECORD_BYTES):
                     if entry is None:
                         self._has_watch, self._told_s = True, self._now_s()
-                    elif entry.value is None:
+                    elif not entry.value:
                         self.members.gone(entry.key)
                     elif is_node_name(entry.key) and (record := record_of(fields := _read_json(entry.value))):
                         self.members.saw(entry.key, record, entry.revision, self._now_s())

@@ -126,9 +126,17 @@ class Moving:
             try:
                 # With an epoch of its own, so that a node which wakes up late cannot take it any more.
                 taken = await self._ownership.take(player_id, self._own, lambda *_: snapshot)
+                owner = await self._ownership.owner_of(player_id, asks=True)
             except EngineLost as lost:
                 raise EngineGone.of(lost) from lost
-            if taken is not None:
-                await self._node.take_over(snapshot)
+            if owner == to:  # it took the player late
+                return
+            if taken is None:
+                raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.") from error
+            try:
+                await self._node.take_over(snapshot, comes_back=True)
+            except BaseException:
+                self._ownership.let_go(player_id)  # a next turn finds it
+                raise
             why = f" (it answered {error.status})" if isinstance(error, aiohttp.ClientResponseError) else ""
             raise NodeUnreachable(f"The node {to} did not take the player{why}; it goes on here.") from error

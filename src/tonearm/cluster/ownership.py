@@ -128,20 +128,22 @@ class Ownership:
         mine = self._mine.get(player_id)
         return None if mine is None else mine.epoch
 
-    async def owner_of(self, player_id: str) -> str | None:
-        """The owner of a player. Asks the engine when the watch has not reported the player. Raises `EngineLost`."""
+    async def owner_of(self, player_id: str, *, asks: bool = False) -> str | None:
+        """The owner of a player. Asks the engine when the watch has not reported the player, or if it `asks` anyway.
+        Raises `EngineLost`."""
         if player_id in self._mine:
             return self._own
-        known = self._owners.get(player_id)
+        known = None if asks else self._owners.get(player_id)
         if known is None:
             entry = await self._bucket.get(player_id)
             known = None if entry is None else self._read(entry, None)
         return None if known is None else known.owner
 
-    async def claim(self, player_id: str) -> None:
-        """Takes the id for a player that is about to be created here. Raises `PlayerExists` and `EngineLost`."""
+    async def claim(self, player_id: str) -> bool:
+        """Takes the id for a player that is about to be created here. Returns False when this node had it already.
+        Raises `PlayerExists` and `EngineLost`."""
         if player_id in self._mine:
-            return
+            return False
         if player_id in self._missing:
             raise PlayerExists.of(player_id)
         try:
@@ -149,6 +151,7 @@ class Ownership:
         except Conflict:
             raise PlayerExists.of(player_id) from None
         self._mine[player_id] = _Mine(1, revision)
+        return True
 
     async def take(
         self, player_id: str, owner: str, read: ReadRecord, epoch: int | None = None
@@ -157,8 +160,8 @@ class Ownership:
         none, or the record cannot be read, which then stays as it is. `epoch`: the one in which the owner had it; one
         that has taken it again since has another. Raises `EngineLost`."""
         entry = await self._bucket.get(player_id)
-        known = None if entry is None or entry.value is None else self._read(entry, None)
-        if entry is None or entry.value is None or known is None or known.owner != owner:
+        known = None if entry is None else self._read(entry, None)
+        if entry is None or known is None or known.owner != owner:
             return None
         if epoch is not None and known.epoch != epoch:
             return None
@@ -192,7 +195,7 @@ class Ownership:
         entry = await self._bucket.get(player_id)
         if mine is None or entry is None or not self._is_own_write(entry, mine):
             return
-        head, _, body = (entry.value or b"").partition(b"\n")
+        head, _, body = entry.value.partition(b"\n")
         packed = bool(json.loads(head).get("packed"))
         value = self._value(mine.epoch + 1, body, packed=packed, owner=owner)
         with contextlib.suppress(Conflict):
@@ -341,7 +344,7 @@ class Ownership:
 
 def _head(entry: Entry) -> JsonObject | None:
     try:
-        head = json.loads((entry.value or b"").partition(b"\n")[0])
+        head = json.loads(entry.value.partition(b"\n")[0])
     except (ValueError, RecursionError):
         return None
     return head if isinstance(head, dict) else None

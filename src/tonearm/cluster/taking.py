@@ -126,7 +126,7 @@ class Taking:
             if self._moving.is_leaving:
                 raise NodeUnreachable("This node stops.")
             await self._node.take_over(snapshot, moved=PlayerMoved(owner, self._own))
-        except RequestError:
+        except BaseException:
             await self._ownership.hand_back(snapshot.player_id, owner)
             raise
 

@@ -86,7 +86,9 @@ class AllPlayers:
     async def ask_others(self, method: str, path: str) -> list[bytes]:
         """What the other living nodes answer; those that answer nothing are left out."""
         asked = [
-            self._forwarding.ask(address, method, path) for name, address in self._nodes.living() if name != self._own
+            self._forwarding.while_alive(name, self._forwarding.ask(address, method, path))
+            for name, address in self._nodes.living()
+            if name != self._own
         ]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         found: list[bytes] = []

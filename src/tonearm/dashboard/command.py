@@ -15,7 +15,7 @@ from aiohttp import web
 from tonearm.core.source_uri import in_url, is_loopback
 from tonearm.dashboard.page_files import ShownNode, page_files
 from tonearm.dashboard.page_server import PageRunner, PageServer, Visitors, is_host_header
-from tonearm.dashboard.passing_on import KnownNode, PassingOn
+from tonearm.dashboard.passing_on import KnownNode, PassingOn, is_node_address
 from tonearm.process import ExitCode
 
 _SHUTDOWN_PATIENCE_S = 0.5
@@ -62,7 +62,7 @@ def dashboard(
 def _known_nodes(urls: Sequence[str], passwords: Sequence[str]) -> list[KnownNode]:
     """Each node with its password. Raises `WrongOptions`."""
     for url in urls:
-        if not url.startswith(("http://", "https://")):
+        if not is_node_address(url):
             raise WrongOptions(f"{url} is no address of a node; it looks like http://127.0.0.1:2333")
     if len(passwords) not in (1, len(urls)):
         raise WrongOptions(
@@ -103,9 +103,8 @@ async def _serve(
             listens = f"The proxy reaches the dashboard at {own_address}.\n" if address else ""
             sys.stdout.write(f"Open {url}\n{listens}It works once, in one browser; Ctrl-C ends the dashboard.\n")
             sys.stdout.flush()
-            for number in range(len(nodes)):
-                if problem := await passing_on.refusal(number):
-                    sys.stderr.write(f"tonearm: {problem}\n")
+            for problem in filter(None, await asyncio.gather(*map(passing_on.refusal, range(len(nodes))))):
+                sys.stderr.write(f"tonearm: {problem}\n")
             if opens_browser and _has_display():
                 await asyncio.to_thread(webbrowser.open, url)
             await stop.wait()

@@ -20,6 +20,7 @@ _AS_DATA: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
 }
 _CONNECT_TIMEOUT_S: Final = 10.0
+_REFUSAL_TIMEOUT: Final = aiohttp.ClientTimeout(total=5.0)
 _PING_INTERVAL_S: Final = 20.0
 _MOST_FROM_PAGE_BYTES: Final = 64 * 1024  # nodes ignore what clients say on a socket
 
@@ -54,8 +55,12 @@ class PassingOn:
         """Why the node `number` cannot be used now; empty when it can be."""
         node = self._nodes[number]
         try:
-            async with self._session.get(_url(node, "/v0/players"), headers=_password(node)) as answer:
+            async with self._session.get(
+                _url(node, "/v0/players"), headers=_password(node), timeout=_REFUSAL_TIMEOUT
+            ) as answer:
                 status = answer.status
+        except TimeoutError:
+            return f"{node.url} does not answer. Is it a node?"
         except aiohttp.ClientError as error:
             return _unreachable(node, error)
         if status == HTTPStatus.UNAUTHORIZED:
@@ -133,6 +138,13 @@ async def _drain(to_page: web.WebSocketResponse) -> None:
     """Reads until the page closes the socket."""
     async for _ in to_page:
         pass
+
+
+def is_node_address(url: str) -> bool:
+    try:
+        return url.startswith(("http://", "https://")) and bool(URL(url).host)
+    except ValueError:
+        return False
 
 
 def _url(node: KnownNode, target: str) -> URL:

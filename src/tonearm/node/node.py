@@ -310,9 +310,12 @@ class Node:
         log.info("player %s created: %s%s", player_id, uri_for_logs(given), _by(client))
         return self._added(tracks[: room + 1], left_out)
 
-    async def take_over(self, snapshot: PlayerSnapshot, client: str = "", *, moved: PlayerMoved | None = None) -> bool:
+    async def take_over(
+        self, snapshot: PlayerSnapshot, client: str = "", *, moved: PlayerMoved | None = None, comes_back: bool = False
+    ) -> bool:
         """Creates the player of a snapshot, in place of a player with the same id, which stays when the new one cannot
-        be made. `moved`: it comes from another node, which its clients are told first.
+        be made. `moved`: it comes from another node, which its clients are told first. `comes_back`: this node gave it
+        up, and needs no room for it. Neither is refused for its queue, which some node of the cluster has allowed.
         Returns whether there was such a player. Raises `BadRequest`, `PlayerExists` (while one is being
         created) and `LimitReached`."""
         player_id = snapshot.player_id
@@ -323,10 +326,11 @@ class Node:
         self._track_maker.check_metadata(dict(snapshot.companions))
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
         tracks = [waiting.track for waiting in snapshot.queue]
-        if player_id not in self._players:
+        if player_id not in self._players and not comes_back:
             self._require_room()
         async with self._reserved(player_id):
-            await asyncio.to_thread(limits.require_room, player_id, 0, 0, tracks)  # there may be ten thousand
+            if moved is None and not comes_back:
+                await asyncio.to_thread(limits.require_room, player_id, 0, 0, tracks)  # there may be ten thousand
             await self._turn_to_make()
         replaced, handover = self._players.get(player_id), snapshot.handover
         goes_on = replaced is not None and handover is not None and handover.life == replaced.life
@@ -546,12 +550,11 @@ class Node:
         claims = self._parts.claims
         self._reserved_ids.add(player_id)
         try:
-            if claims is not None:
-                await claims.claim(player_id)
+            is_new = claims is not None and await claims.claim(player_id)
             try:
                 yield
             except BaseException:
-                if claims is not None and player_id not in self._players:
+                if claims is not None and is_new:
                     await claims.unclaim(player_id)
                 raise
         finally:

@@ -54,8 +54,9 @@ class NodeSettings(PlayerSettings):
 class Claims(Protocol):
     """In a cluster, a player's id belongs to one node. Both methods raise the classes of `core.errors`."""
 
-    async def claim(self, player_id: str) -> None:
-        """Takes the id for a player that is about to be made here. Raises `PlayerExists` when another node has it."""
+    async def claim(self, player_id: str) -> bool:
+        """Takes the id for a player that is about to be made here. Returns False when this node had it already. Raises
+        `PlayerExists` when another node has it."""
 
     async def unclaim(self, player_id: str) -> None:
         """Gives the id back: the player was not made."""
