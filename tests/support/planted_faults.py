@@ -50,6 +50,17 @@ def descriptors_refused(times: int) -> Iterator[None]:
 
 
 @contextmanager
+def names_unknown() -> Iterator[None]:
+    """The system knows no name of a host."""
+
+    def unknown(*_: object, **__: object) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    with _in_place_of(socket, "getaddrinfo", unknown):
+        yield
+
+
+@contextmanager
 def disk_full() -> Iterator[None]:
     """Copies of files find no room, and none is left for what the disk is waited for. SQLite has its own calls."""
 

@@ -15,6 +15,7 @@ from tests.support.certificate import unsigned_certificate
 from tests.support.fetching import QUICK, opener, opening_fails, read_all
 from tests.support.http_proxy import HttpProxy
 from tests.support.media_server import MediaServer, in_turn, media, status
+from tests.support.planted_faults import names_unknown
 from tests.support.resolving import fake_sites, told
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource
@@ -221,12 +222,7 @@ async def _failure_through(proxy: str, settings: FetchSettings = QUICK, **networ
     return caught.value
 
 
-async def test_what_fails_at_a_proxy_is_said_of_the_proxy_and_of_a_site_what_fails_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_name(*_: object, **__: object) -> Any:
-        raise socket.gaierror(socket.EAI_NONAME, "no such name")
-
+async def test_what_fails_at_a_proxy_is_said_of_the_proxy_and_of_a_site_what_fails_there(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         proxy = f"127.0.0.1:{silent.getsockname()[1]}"
         timeout = await _failure_through(f"http://{proxy}", dataclasses.replace(QUICK, connect_timeout_s=0.15))
@@ -235,10 +231,10 @@ async def test_what_fails_at_a_proxy_is_said_of_the_proxy_and_of_a_site_what_fai
     async with MediaServer(tls=unsigned_certificate(tmp_path)) as secure:
         untrusted = await _failure_through(secure.url(""))
     assert untrusted.failure.message.startswith(f"The proxy 127.0.0.1:{secure.port} failed: self")
-    no_site = await _failure_through("http://127.0.0.1:9", getaddrinfo=no_name)
+    with names_unknown():
+        no_site = await _failure_through("http://127.0.0.1:9", getaddrinfo=socket.getaddrinfo)
+        no_proxy = await _failure_through("http://gone.example:80", getaddrinfo=lambda *_, **__: [])
     assert no_site.failure.code is FailureCode.NAME_NOT_FOUND
-    monkeypatch.setattr(socket, "getaddrinfo", no_name)
-    no_proxy = await _failure_through("http://gone.example:80", getaddrinfo=lambda *_, **__: [])
     assert no_proxy.failure.message == "The proxy gone.example:80 failed: name lookup failed."
     assert [isinstance(error, ProxyError) for error in (timeout, untrusted, no_proxy, no_site)] == [True] * 3 + [False]
 
