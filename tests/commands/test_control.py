@@ -101,3 +101,9 @@ def test_tracks_go_on_and_back_and_the_state_is_json(node: RunningNode) -> None:
         state = json.loads(told(node, order, "--json"))
         assert (state["id"], state["track"]["info"]["title"], state["paused"]) == ("radio", title, False)
     assert told(node, "shuffle").startswith("radio: ")
+
+
+def test_words_too_long_for_the_name_of_a_file_are_told_in_a_sentence(node: RunningNode) -> None:
+    told(node, "create", "radio")
+    for words in (["add"], ["add", "radio"], ["info"]):
+        assert told(node, *words, 300 * "x").startswith("1 tonearm: "), words

@@ -1,9 +1,9 @@
 """`tonearm skip`, `add`, `volume` and the like: sends one request to a player and prints its new state in one line."""
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -31,7 +31,7 @@ _TIME: Final = re.compile(r"[+-]?([0-9]{1,6}:){0,2}[0-9]{1,6}(\.[0-9]{1,3})?")
 # How many words come after the player's, the least and the most; what tells the first of them from a player's name,
 # which may be left out; and what they are. All other orders have none.
 _WORDS: Final[Mapping[str, tuple[int, float, Callable[[str], object], str]]] = {
-    "add": (1, math.inf, lambda word: ":" in word or Path(word).exists(), ""),
+    "add": (1, math.inf, lambda word: ":" in word or os.path.exists(word), ""),
     "remove": (1, math.inf, _NUMBER.fullmatch, "the numbers that `tonearm queue` shows"),
     "move": (2, 2, _NUMBER.fullmatch, "two of the numbers that `tonearm queue` shows"),
     "volume": (0, 1, _PERCENT.fullmatch, "80, +5 or -5, in percent"),
