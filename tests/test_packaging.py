@@ -285,11 +285,24 @@ async def test_the_image_asks_whether_the_node_answers(tmp_path: Path) -> None:
         assert await exit_code(node.port, "wrong") == 1
 
 
+SECRET: Final = re.compile(r"^# (?=LoadCredential=|Environment=)", re.MULTILINE)  # a line of the unit that some need
+
+
+def test_the_unit_gives_the_node_secrets_that_only_root_can_read() -> None:
+    unit = SECRET.sub("", (REPOSITORY / "deploy" / "tonearm.service").read_text(encoding="utf-8"))
+    assert "\nEnvironmentFile=-/etc/tonearm/environment\n" in unit
+    names = re.findall("^LoadCredential=([a-z]+):", unit, re.MULTILINE)
+    variables = dict(re.findall("(TONEARM_[A-Z_]+)=([^\\s:]+)", unit))
+    config = load_config(None, variables).config
+    assert config.server.password.get_secret_value() == "sesame"
+    assert [config.resolver.cookies_file, config.cluster.password_file] == [f"%d/{name}" for name in names]
+
+
 @needs("systemd-analyze")
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     unit = (REPOSITORY / "deploy" / "tonearm.service").read_text(encoding="utf-8")
     file = tmp_path / "tonearm.service"
-    file.write_text(unit.replace("/opt/tonearm/bin/tonearm", sys.executable))
+    file.write_text(SECRET.sub("", unit).replace("/opt/tonearm/bin/tonearm", sys.executable))
     checked = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, check=False)
     complaints = [line for line in checked.stderr.splitlines() if "tonearm.service" in line and "landlock" not in line]
     assert not complaints
