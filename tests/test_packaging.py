@@ -241,7 +241,9 @@ def test_the_nodes_of_a_cluster_are_configured_as_nodes_can_be() -> None:
         assert variables["TONEARM_CLUSTER__NODE"] == name
     file = REPOSITORY / "deploy" / "kubernetes.yaml"
     (stateful,) = (one for one in yaml.safe_load_all(file.read_text()) if one["kind"] == "StatefulSet")
-    (container,) = stateful["spec"]["template"]["spec"]["containers"]
+    pod = stateful["spec"]["template"]["spec"]
+    assert pod["enableServiceLinks"] is False  # else TONEARM_PORT and others are the addresses of the services
+    (container,) = pod["containers"]
     given = {one["name"]: one.get("value", "pod-0") for one in container["env"]}
     nodes["pod-0"] = {name: text.replace("$(TONEARM_CLUSTER__NODE)", "pod-0") for name, text in given.items()}
     unit = (REPOSITORY / "deploy" / "cluster.conf").read_text()
