@@ -174,6 +174,7 @@ lock-javascript:
 # The hashes in requirements/, of all platforms, after a version was changed there.
 LOCKS := build runtime resolver cluster voice engine dev browser
 lock: $(VENV)/.made
+	@mkdir -p build
 	@$(PIP) uv==0.13.9
 	@for name in $(LOCKS); do \
 	  grep '^[a-z]' requirements/$$name.txt | sed 's/ *\\$$//' > build/$$name.in && \

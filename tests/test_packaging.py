@@ -241,7 +241,9 @@ def test_the_nodes_of_a_cluster_are_configured_as_nodes_can_be() -> None:
         assert variables["TONEARM_CLUSTER__NODE"] == name
     file = REPOSITORY / "deploy" / "kubernetes.yaml"
     (stateful,) = (one for one in yaml.safe_load_all(file.read_text()) if one["kind"] == "StatefulSet")
-    (container,) = stateful["spec"]["template"]["spec"]["containers"]
+    pod = stateful["spec"]["template"]["spec"]
+    assert pod["enableServiceLinks"] is False  # else TONEARM_PORT and others are the addresses of the services
+    (container,) = pod["containers"]
     given = {one["name"]: one.get("value", "pod-0") for one in container["env"]}
     nodes["pod-0"] = {name: text.replace("$(TONEARM_CLUSTER__NODE)", "pod-0") for name, text in given.items()}
     unit = (REPOSITORY / "deploy" / "cluster.conf").read_text()
@@ -285,11 +287,24 @@ async def test_the_image_asks_whether_the_node_answers(tmp_path: Path) -> None:
         assert await exit_code(node.port, "wrong") == 1
 
 
+SECRET: Final = re.compile(r"^# (?=LoadCredential=|Environment=)", re.MULTILINE)  # a line of the unit that some need
+
+
+def test_the_unit_gives_the_node_secrets_that_only_root_can_read() -> None:
+    unit = SECRET.sub("", (REPOSITORY / "deploy" / "tonearm.service").read_text(encoding="utf-8"))
+    assert "\nEnvironmentFile=-/etc/tonearm/environment\n" in unit
+    names = re.findall("^LoadCredential=([a-z]+):", unit, re.MULTILINE)
+    variables = dict(re.findall("(TONEARM_[A-Z_]+)=([^\\s:]+)", unit))
+    config = load_config(None, variables).config
+    assert config.server.password.get_secret_value() == "sesame"
+    assert [config.resolver.cookies_file, config.cluster.password_file] == [f"%d/{name}" for name in names]
+
+
 @needs("systemd-analyze")
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     unit = (REPOSITORY / "deploy" / "tonearm.service").read_text(encoding="utf-8")
     file = tmp_path / "tonearm.service"
-    file.write_text(unit.replace("/opt/tonearm/bin/tonearm", sys.executable))
+    file.write_text(SECRET.sub("", unit).replace("/opt/tonearm/bin/tonearm", sys.executable))
     checked = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, check=False)
     complaints = [line for line in checked.stderr.splitlines() if "tonearm.service" in line and "landlock" not in line]
     assert not complaints

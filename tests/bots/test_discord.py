@@ -20,7 +20,7 @@ from tests.support.media_files import loudest_hz
 from tests.support.opus_listening import decoded
 from tests.support.processes import WaitForCpu
 from tests.support.running_node import RunningNode, running_node, shared_node
-from tonearm.bots.joining import VoicePlayer
+from tonearm.bots.joining import JoiningSource, VoicePlayer
 from tonearm.bots.source import DISCORD_SILENT_PACKET
 from tonearm.client import BadRequest, Node, PlayerGone, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -185,6 +185,20 @@ async def test_a_join_that_fails_leaves_the_channel(process: RunningNode) -> Non
         with pytest.raises(BadRequest):
             await join(voice.channel, node, "")
         assert voice.channel.voice_client is None
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_a_join_whose_playing_cannot_begin_leaves_nothing_of_its_own(process: RunningNode, exists: bool) -> None:
+    async with Node(process.url) as node, fake_voice() as voice:
+        if exists:
+            await node.create_player("2", "tone.wav")
+        with pytest.raises(TypeError, match="AudioSource"):  # it is none of the library's
+            await JoiningSource.join(voice.channel, node, "tone.wav")
+        assert voice.channel.voice_client is None
+        assert [player.id for player in await node.players()] == ["2"] * exists
+        await eventually(
+            lambda: "sound of 2" not in [task.get_name() for task in asyncio.all_tasks()], "its source is closed"
+        )
 
 
 @pytest.mark.parametrize("track", [None, "other.wav"])

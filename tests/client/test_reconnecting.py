@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from collections.abc import AsyncIterable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from aiohttp import web
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import PATIENT
 from tests.support.eventually import eventually
-from tests.support.listened_node import ListenedNode, event
+from tests.support.listened_node import ListenedNode, event, say_nothing
 from tests.support.running_cluster import cuttable
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import (
@@ -106,6 +107,31 @@ async def test_a_deleted_player_ends_all_loops(node: Node) -> None:
                 await gone.delete()
             kinds.append(type(event))
         assert kinds[-1] is PlayerGone
+
+
+async def test_who_closes_a_stream_ends_the_loops_of_other_tasks() -> None:
+    async def audio(socket: web.WebSocketResponse) -> None:
+        await socket.send_bytes(struct.pack(">BBHIQ", 1, 0, 3, 7, 0) + b"abc")
+        await say_nothing(socket)
+
+    async def read(stream: AsyncIterable[object], began: asyncio.Event) -> None:
+        async for _ in stream:
+            began.set()
+
+    async with ListenedNode(audio=audio).running() as listened, asyncio.timeout(60):
+        node = Node(listened.url)
+        player = node.player("a")
+        sound = player.audio()
+        for stream, close in ((sound, sound.close), (player.audio(), node.close), (player.events(), node.close)):
+            began = asyncio.Event()
+            reading = asyncio.create_task(read(stream, began))
+            await began.wait()
+            await close()
+            await reading
+        assert len(listened.asked) == 3
+        async with sound:
+            assert (await anext(aiter(sound))).payload == b"abc"
+        await node.close()
 
 
 async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:

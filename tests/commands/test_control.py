@@ -64,7 +64,9 @@ volume radio 1 2                        2 tonearm: Too many arguments; see tonea
 move 1                                  2 tonearm: Too few arguments; see tonearm move --help.
 skip raido                              1 tonearm: There is no player 'raido'; did you mean 'radio'? `tonearm players`
 add lost.wav                            1 tonearm: There is no file 'lost.wav' here, and this node cannot search
-create radio                            1 tonearm: A player 'radio' exists
+create radio                            1 tonearm: A player 'radio' exists; `tonearm add` puts tracks into its queue
+create hall lost.wav                    1 tonearm: There is no file 'lost.wav' here, and this node cannot search
+create hall ftp://hall/a.wav            1 tonearm:
 clear                                   radio: paused a, 0:07 of 1:40, volume 50 %                -
 stop                                    radio: idle, volume 50 %                                  -
 delete radio                            radio: deleted
@@ -76,7 +78,7 @@ def test_an_order_is_a_line_and_prints_what_is_now(node: RunningNode) -> None:
         words, expected = line[:40].split(), line[40:]
         expected, _, queue = expected.partition("     ")
         shown = told(node, *words)
-        if words[0] == "create":
+        if words[:2] == ["create", "radio"]:
             # It opens while the answer comes.
             asyncio.run(node.request("GET", "/v0/players/radio/queue?details=true&wait=1000"))
             shown = re.sub("(playing|loading|paused) a, 0:0[0-9] of 1:40", "loading a, 0:00", shown)
@@ -101,3 +103,9 @@ def test_tracks_go_on_and_back_and_the_state_is_json(node: RunningNode) -> None:
         state = json.loads(told(node, order, "--json"))
         assert (state["id"], state["track"]["info"]["title"], state["paused"]) == ("radio", title, False)
     assert told(node, "shuffle").startswith("radio: ")
+
+
+def test_words_too_long_for_the_name_of_a_file_are_told_in_a_sentence(node: RunningNode) -> None:
+    told(node, "create", "radio")
+    for words in (["add"], ["add", "radio"], ["info"]):
+        assert told(node, *words, 300 * "x").startswith("1 tonearm: "), words

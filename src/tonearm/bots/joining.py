@@ -6,10 +6,11 @@ It uses only what channels and voice clients of discord.py, py-cord, disnake and
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Protocol, Self
 
 from tonearm.bots.source import FrameSource
-from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State
+from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State, TonearmError
 from tonearm.client.connection import Connection
 
 _MEMBERS_INTERVAL_S = 5.0  # between two checks of the channel's members
@@ -125,24 +126,32 @@ class JoiningSource(FrameSource):
         A player of this id that the node still has, of a program that ended without `leave`, is taken over: with its
         queue and settings, and what it plays goes on unless there is a `track`.
 
-        Raises the errors of the library's `connect`, and `ApiError` and `ConnectError`; then the channel is left again.
+        Raises the errors of the library's `connect` and `play`, and `ApiError` and `ConnectError`; then the channel is
+        left again, and a player that is new is deleted.
         """
         name = player_id or str(getattr(channel, "id", "voice"))
         voice = await channel.connect()
-        try:
-            player = await _created_or_taken_over(node, name, track, metadata)
+        async with AsyncExitStack() as undoing:
+            undoing.push_async_callback(voice.disconnect, force=True)
+            player, is_new = await _created_or_taken_over(node, name, track, metadata)
+            if is_new:
+                undoing.push_async_callback(_delete, player)
             source = cls(player)
+            undoing.callback(source.close)
             if track is not None or (player.state is State.PLAYING and not player.paused):
                 await source.ready()
-        except BaseException:
-            await voice.disconnect(force=True)
-            raise
-        return player.play_in(voice, source, leave_after_s)
+            player.play_in(voice, source, leave_after_s)
+            undoing.pop_all()
+        return player
 
 
-async def _created_or_taken_over(node: Node, name: str, track: Playable | None, metadata: Metadata) -> VoicePlayer:
+async def _created_or_taken_over(
+    node: Node, name: str, track: Playable | None, metadata: Metadata
+) -> tuple[VoicePlayer, bool]:
+    """The player, and whether it is new."""
+    settings = {} if metadata is None else {"metadata": metadata}
     try:
-        return await node.create_player_of(VoicePlayer, name, track, {} if metadata is None else {"metadata": metadata})
+        return await node.create_player_of(VoicePlayer, name, track, settings), True
     except PlayerExists:
         player = await node.take_over(VoicePlayer, name)
     if metadata is not None:
@@ -150,7 +159,12 @@ async def _created_or_taken_over(node: Node, name: str, track: Playable | None, 
     if track is not None:
         await player.play(track)
         await player.play()  # it may have been paused
-    return player
+    return player, False
+
+
+async def _delete(player: Player) -> None:
+    with suppress(TonearmError):  # The error because of which it is deleted is raised.
+        await player.delete()
 
 
 def dispatch(bot: Bot, player: Player) -> Callable[[], None]:

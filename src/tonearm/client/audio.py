@@ -97,12 +97,17 @@ class AudioStream:
         self._waits_s = waits_s
         self._max_latency_ms = max_latency_ms
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._is_closed = False
+        self._closings = connection.closings
         self._number: int | None = None
         self.received = 0
         self.lost = 0
         self.reconnects = 0
 
     async def __aenter__(self) -> Self:
+        self._is_closed = False
+        self._closings = self._connection.closings
+        self._number = None
         self._socket = await self._connection.socket(self._path)
         return self
 
@@ -110,26 +115,39 @@ class AudioStream:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the stream. The player continues to play."""
+        """Ends the stream, and with it the loop that reads it. The player continues to play."""
+        self._is_closed = True
+        await self._end_socket()
+
+    async def _end_socket(self) -> None:
         if self._socket is not None:
             await self._connection.end(self._socket)
 
     def __aiter__(self) -> AsyncIterator[Frame]:
-        return self._unopened() if self._socket is None else self._frames()
+        return self._unopened() if self._socket is None or self._is_over() else self._frames()
+
+    def _is_over(self) -> bool:
+        return self._is_closed or self._closings != self._connection.closings
 
     async def _unopened(self) -> AsyncIterator[Frame]:
         """Opens the stream when the program did not use `async with`."""
-        async with self:
+        await self.__aenter__()
+        try:
             async for frame in self._frames():
                 yield frame
+        finally:
+            await self._end_socket()  # Not `close`: the program may have begun another loop.
 
     async def _frames(self) -> AsyncIterator[Frame]:
         pause_s = FIRST_PAUSE_S
         gone_at_s: float | None = None
-        while True:
+        while not self._is_over():
             try:
                 if self._socket is None:
                     self._socket = await self._connection.socket(self._path)
+                    if self._is_over():
+                        await self._end_socket()
+                        return
                     self.reconnects += 1
                     gone_at_s = None
                 freshness = Freshness(self._max_latency_ms)
@@ -149,6 +167,8 @@ class AudioStream:
                 raise
             except TonearmError:
                 pass  # The stream tries again until it succeeds.
+            if self._is_over():
+                return
             self._socket = None
             self._number = None  # A node that has restarted counts from 1.
             await asyncio.sleep(pause_s)

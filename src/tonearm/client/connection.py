@@ -29,8 +29,11 @@ class Connection:
         self._timeout_s = timeout_s
         self._limits = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
+        self.closings = 0
 
     async def close(self) -> None:
+        """Closes all sockets. A stream that began before this ends, and does not reconnect: `closings` has changed."""
+        self.closings += 1
         if self._session is not None:
             await self._session.close()
 

@@ -109,8 +109,8 @@ class Place:
 
 
 class EventStream:
-    """The events of a player until it is deleted. With `since` the stream begins with the events after that place,
-    without it with the whole state as a `PlayerState`.
+    """The events of a player until it is deleted, or `Node.close` is called. With `since` the stream begins with the
+    events after that place, without it with the whole state as a `PlayerState`.
 
     `connect` raises an error if the first connection fails. After that only `Unauthorized` is raised. A program that
     reads events slowly delays nobody else: the node waits for a while and then closes the connection. The stream then
@@ -123,6 +123,7 @@ class EventStream:
         self._path = f"/v0/players/{quote(player_id, safe='')}/events"
         self.place = since
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._closings = connection.closings
         self._state: State | None = None
         self._ended: TrackEnd | None = None
 
@@ -147,7 +148,7 @@ class EventStream:
     async def _events(self) -> AsyncGenerator[Event, None]:
         away_since: float | None = None
         pause_s = FIRST_PAUSE_S
-        while True:
+        while not self._is_over():
             reason = "The connection to the node was lost."
             try:
                 if self._socket is None or self._socket.closed:
@@ -170,11 +171,16 @@ class EventStream:
                 raise
             except TonearmError as error:  # The stream tries again until it succeeds.
                 reason = error.message
+            if self._is_over():
+                return
             if away_since is None:
                 away_since = time.monotonic()
                 yield Disconnected(self._id, reason)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _is_over(self) -> bool:
+        return self._closings != self._connection.closings
 
     async def _messages(self) -> AsyncGenerator[Event, None]:
         """The events that arrive until the socket closes."""

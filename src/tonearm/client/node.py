@@ -73,7 +73,7 @@ class Node:
         await self.close()
 
     async def close(self) -> None:
-        """Closes all connections. The players continue to play."""
+        """Closes all connections, and ends all loops over frames and events. The players continue to play."""
         for player in list(self._players.values()):
             await player.unfollow()
         await self._connection.close()

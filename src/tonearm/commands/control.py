@@ -1,13 +1,14 @@
 """`tonearm skip`, `add`, `volume` and the like: sends one request to a player and prints its new state in one line."""
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
-from tonearm.client import Node, Player, TonearmError
+from tonearm.client import ApiError, Node, Player, PlayerExists, TonearmError, Track
 from tonearm.commands.running import (
     NodeOptions,
     WrongUse,
@@ -31,7 +32,7 @@ _TIME: Final = re.compile(r"[+-]?([0-9]{1,6}:){0,2}[0-9]{1,6}(\.[0-9]{1,3})?")
 # How many words come after the player's, the least and the most; what tells the first of them from a player's name,
 # which may be left out; and what they are. All other orders have none.
 _WORDS: Final[Mapping[str, tuple[int, float, Callable[[str], object], str]]] = {
-    "add": (1, math.inf, lambda word: ":" in word or Path(word).exists(), ""),
+    "add": (1, math.inf, lambda word: ":" in word or os.path.exists(word), ""),
     "remove": (1, math.inf, _NUMBER.fullmatch, "the numbers that `tonearm queue` shows"),
     "move": (2, 2, _NUMBER.fullmatch, "two of the numbers that `tonearm queue` shows"),
     "volume": (0, 1, _PERCENT.fullmatch, "80, +5 or -5, in percent"),
@@ -47,9 +48,7 @@ def control(order: str, words: Sequence[str], as_json: bool, at: NodeOptions, **
 
     async def work(node: Node) -> int:
         if order == "create":
-            player = await node.create_player(words[0])
-            if words[1:]:
-                await player.queue.put(*await playable(node, words[1:]))
+            player = await _created(node, words[0], await playable(node, words[1:]) if words[1:] else [])
         else:
             player, values = await _split(node, order, words)
             await _do(node, order, player, values, options)
@@ -61,6 +60,22 @@ def control(order: str, words: Sequence[str], as_json: bool, at: NodeOptions, **
         return ExitCode.OK
 
     return run(at, work)
+
+
+async def _created(node: Node, name: str, tracks: Sequence[str | Track]) -> Player:
+    """A new player with these tracks. If the node refuses them, there is no player. Raises `TonearmError`."""
+    try:
+        player = await node.create_player(name)
+    except PlayerExists:
+        raise TonearmError(f"A player {name!r} exists; `tonearm add` puts tracks into its queue.") from None
+    try:
+        if tracks:
+            await player.queue.put(*tracks)
+    except ApiError:
+        with suppress(TonearmError):
+            await player.delete()
+        raise
+    return player
 
 
 async def _split(node: Node, order: str, words: Sequence[str]) -> tuple[Player, Sequence[str]]:

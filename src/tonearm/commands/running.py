@@ -259,4 +259,4 @@ def clock(ms: float) -> str:
 def seen_by_node(uri: str, node_url: str) -> str:
     """The full path of a file in this folder, because the node runs in another folder."""
     is_here = any(host in node_url for host in ("127.0.0.1", "localhost", "[::1]"))
-    return str(Path(uri).resolve()) if is_here and "://" not in uri and Path(uri).exists() else uri
+    return str(Path(uri).resolve()) if is_here and "://" not in uri and os.path.exists(uri) else uri

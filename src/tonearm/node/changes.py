@@ -63,8 +63,8 @@ class Edit:
 
 
 def edit_of(change: Change, snapshot: PlayerSnapshot, before: Written | None, form: RowForm) -> Edit:
-    """What `change`, to `snapshot`, takes when the file holds `before` of the player; None: nothing. `form` is that of
-    the rows of its queue."""
+    """What `change`, to `snapshot`, takes when the file holds `before` of the player. Without `before` the file holds
+    nothing of it. `form` is that of the rows of its queue."""
     splice = splice_of(() if before is None else before.snapshot.queue, snapshot.queue)
     looked_at = tracks_of(snapshot, (*snapshot.queue[:_MAY_BE_READ], *splice.added))
     if not change.touched <= looked_at.keys():
