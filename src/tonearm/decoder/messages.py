@@ -137,9 +137,10 @@ class BeginAt:
 class OpenSource(_Message, frozen=True):
     """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
-    A live source begins at its present position, and its first sample is numbered `start_sample`. A source in which
-    `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was
-    played up to `start_sample` before, so a source that is not seekable is decoded from its start to there again.
+    A source in which `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes`
+    the track was played up to `start_sample` before, so a source that is not seekable is decoded from its start to
+    there again. A live source begins at its present position. With `resumes` its first sample is numbered
+    `start_sample`; otherwise a `start_sample` is refused, and the first sample is 0.
     With `has_descriptor` the file's descriptor comes with the message. Otherwise the decoder sends `ReadRequest`s.
     With `begin` the source is read from there on, and decoded up to `start_sample`. `audio` names one of several
     sounds, by its number from 1 or by its language. Empty: the decoder chooses.
