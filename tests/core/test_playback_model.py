@@ -418,6 +418,14 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert outcome == Outcome((SeekFailed(self.model.current, "not_seekable", 0),))
         self._do(outcome)
 
+    @precondition(lambda self: self._is_alive(self.playback.next_source))
+    @rule()
+    def next_cannot_be_sought(self) -> None:
+        """The event comes when it starts."""
+        source = self.playback.next_source
+        assert source is not None
+        assert self.playback.seek_failed(source, "not_seekable") == Outcome()
+
     @precondition(lambda self: self._has_started() and self._is_alive(self.playback.next_source))
     @rule()
     def current_fades_into_the_next(self) -> None:

@@ -92,18 +92,24 @@ class Playback(Requests):
             if not attempt.has_started:
                 attempt.has_started = self._has_sounded = True
                 track = attempt.queued_track.track
+                if attempt.seek_refusal is not None:
+                    self._events.append(SeekFailed(track.id, attempt.seek_refusal, 0))
                 self._events.append(TrackStart(track, track.user_data(self.metadata), self.position_ms))
             self.state = PlayerState.PLAYING
         return self._outcome()
 
     def seek_failed(self, source: SourceId, code: str) -> Outcome:
-        """Notes that a seek was not possible because of `code`, so that the source plays the file from its start."""
-        attempt = self._queue.attempt_of_current(source)
+        """Notes that a seek was not possible because of `code`, so that the source plays the file from its start. For
+        the next track the event comes when the track starts."""
+        attempt = self._queue.attempt(source)
         if attempt is not None and attempt.failure is None:
             attempt.start_ms = 0
-            self._count_played()
-            self.position_ms = self._played_from_ms = 0
-            self._events.append(SeekFailed(attempt.queued_track.track.id, code, 0))
+            if attempt is self._queue.current_attempt:
+                self._count_played()
+                self.position_ms = self._played_from_ms = 0
+                self._events.append(SeekFailed(attempt.queued_track.track.id, code, 0))
+            else:
+                attempt.seek_refusal = code
         return self._outcome()
 
     def ended(self, source: SourceId) -> Outcome:

@@ -407,15 +407,15 @@ class Engine:
 
     def _source_reported(self, report: SourceReport | Failed | Expanded) -> None:
         match report:
+            case _ if report.source >= FIRST_OVERLAY_SOURCE:
+                self._perform(self.overlays.receive(report))
+                if isinstance(report, Failed) and report.gave_audio:
+                    self._frames_arrived()
             case SeekRefused(source=source, failure=failure):
                 log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
                 outcome = self._playback.seek_failed(source, NotSeekable.code)
                 self._joins.seek_failed(source)
                 self._perform(outcome)
-            case _ if report.source >= FIRST_OVERLAY_SOURCE:
-                self._perform(self.overlays.receive(report))
-                if isinstance(report, Failed) and report.gave_audio:
-                    self._frames_arrived()
             case Opened(source=source, facts=facts):
                 self._joins.source_opened(source)
                 self._perform(self._playback.opened(source, facts))
