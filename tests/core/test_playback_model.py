@@ -516,6 +516,10 @@ class PlaybackMachine(RuleBasedStateMachine):
     def next_is_due(self) -> None:
         self._do(self.playback.next_is_due())
 
+    @rule()
+    def next_is_not_due(self) -> None:
+        self._do(self.playback.next_is_not_due())
+
     @rule(recovers=st.booleans())
     def underrun_or_recovery(self, recovers: bool) -> None:
         self._do(self.playback.recovered() if recovers else self.playback.underrun())

@@ -141,6 +141,11 @@ class Playback(Requests):
         self._queue.make_next_due()
         return self._outcome()
 
+    def next_is_not_due(self) -> Outcome:
+        """Drops the next source until `next_is_due`."""
+        self._queue.forget_due()
+        return self._outcome()
+
     def underrun(self) -> Outcome:
         """Notes that no frame is buffered."""
         if self.state is PlayerState.PLAYING:

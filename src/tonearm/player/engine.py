@@ -419,6 +419,9 @@ class Engine:
             case Opened(source=source, facts=facts):
                 self._joins.source_opened(source)
                 self._perform(self._playback.opened(source, facts))
+                is_decoded, has_listeners = self._session.plans.is_decoded, len(self.broadcast) > 0
+                if self._joins.opened_early(source, is_decoded, has_listeners=has_listeners):
+                    self._perform(self._playback.next_is_not_due())
                 self._open_next_in_time()
             case Expanded(source, tracks):
                 outcome = self._playback.expanded(source, tracks)
