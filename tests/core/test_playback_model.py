@@ -45,7 +45,6 @@ LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
     lambda playback, source: playback.retitled(source, "late"),
     lambda playback, source: playback.expanded(source, (make_track("wrong"),)),
     lambda playback, source: playback.failed(source, FILE_MISSING),
-    lambda playback, source: playback.interrupted(source, CONNECTION_LOST),
 )
 
 
@@ -471,7 +470,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     @rule()
     def current_is_interrupted(self) -> None:
         self.model.fail()
-        self._do(self.playback.interrupted(self.log.close(self._current()), CONNECTION_LOST))
+        self._do(self.playback.failed(self.log.close(self._current()), CONNECTION_LOST))
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
     @rule()

@@ -302,7 +302,7 @@ class Engine:
         if ended.failure is None:
             outcome = self._playback.ended(source)
         else:
-            outcome = self._playback.interrupted(source, ended.failure)
+            outcome = self._playback.failed(source, ended.failure)
         if not ended.fades:
             self._session.drop(source)
         self._perform(outcome)
