@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import VOLUME_MAX, Filters
@@ -169,6 +169,9 @@ class OpenSource(_Message, frozen=True):
     joins: Number | None = None
     begin: BeginAt | None = None
     audio: Text = ""
+
+    def from_start(self) -> "OpenSource":
+        return structs.replace(self, start_sample=0)
 
 
 class SeekSource(_Message, frozen=True):

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from msgspec import structs
-
 from tonearm.core.admission import NEWEST_YIELDS_S, yields_s
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
 from tonearm.core.frame import FRAME_S
@@ -427,7 +425,7 @@ class Worker:
             self._send(Failed(order.session, order.source, _TOO_MANY_FILES, gave_audio=False))
             return
         if order.is_live and order.start_sample and not order.resumes:
-            order = structs.replace(order, start_sample=0)
+            order = order.from_start()
             self._send(SeekRefused(order.session, order.source, CANNOT_SEEK_LIVE))
         session = served.session
         source = self._make_source(order, descriptor, is_beginning=not session.has_begun)
