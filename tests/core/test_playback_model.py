@@ -45,7 +45,6 @@ LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
     lambda playback, source: playback.retitled(source, "late"),
     lambda playback, source: playback.expanded(source, (make_track("wrong"),)),
     lambda playback, source: playback.failed(source, FILE_MISSING),
-    lambda playback, source: playback.interrupted(source, CONNECTION_LOST),
 )
 
 
@@ -418,6 +417,14 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert outcome == Outcome((SeekFailed(self.model.current, "not_seekable", 0),))
         self._do(outcome)
 
+    @precondition(lambda self: self._is_alive(self.playback.next_source))
+    @rule()
+    def next_cannot_be_sought(self) -> None:
+        """The event comes when it starts."""
+        source = self.playback.next_source
+        assert source is not None
+        assert self.playback.seek_failed(source, "not_seekable") == Outcome()
+
     @precondition(lambda self: self._has_started() and self._is_alive(self.playback.next_source))
     @rule()
     def current_fades_into_the_next(self) -> None:
@@ -463,7 +470,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     @rule()
     def current_is_interrupted(self) -> None:
         self.model.fail()
-        self._do(self.playback.interrupted(self.log.close(self._current()), CONNECTION_LOST))
+        self._do(self.playback.failed(self.log.close(self._current()), CONNECTION_LOST))
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
     @rule()
@@ -507,6 +514,10 @@ class PlaybackMachine(RuleBasedStateMachine):
     @rule()
     def next_is_due(self) -> None:
         self._do(self.playback.next_is_due())
+
+    @rule()
+    def next_is_not_due(self) -> None:
+        self._do(self.playback.next_is_not_due())
 
     @rule(recovers=st.booleans())
     def underrun_or_recovery(self, recovers: bool) -> None:

@@ -77,3 +77,13 @@ def test_a_track_that_is_a_part_of_a_file_is_sought_inside_of_it(asked_ms: int, 
 def test_a_part_without_an_end_ends_with_its_file() -> None:
     log = part_player(10_000, None)
     assert log.do(log.playback.seek(60_000))[0] == "TrackEnd a finished"
+
+
+def test_a_next_track_that_can_only_be_played_from_its_start_says_so_when_it_starts() -> None:
+    log = part_player(0, None)
+    log.do(log.playback.enqueue(replace(make_track("b"), start_ms=10_000)))
+    log.do(log.playback.next_is_due())
+    assert log.do(log.playback.seek_failed(2, "not_seekable")) == []
+    log.do(log.playback.ended(1))
+    assert log.playback.position_ms == 0
+    assert log.do(log.playback.first_frame(2))[:2] == ["SeekFailed", "TrackStart b"]

@@ -18,8 +18,9 @@ def test_a_splice_leads_from_the_one_to_the_other(data: st.DataObject, length: i
     splice = splice_of(old, new)
     left = old[len(splice.dropped) :]
     assert old[: len(splice.dropped)] == splice.dropped
-    first, last = left[: splice.kept_first], left[len(left) - splice.kept_last :]
-    assert first + splice.removed + last == left
+    behind = splice.kept_first + len(splice.removed)
+    first, last = left[: splice.kept_first], left[behind:]
+    assert left[len(first) : behind] == splice.removed
     assert first + splice.added + last == new
     assert splice.is_change == (old != new)
 
@@ -36,4 +37,4 @@ def test_what_stays_is_found() -> None:
         ((*old[:500], *old[501:]), 999),
     ):
         splice = splice_of(old, new)
-        assert splice.kept_first + splice.kept_last == kept
+        assert len(old) - len(splice.dropped) - len(splice.removed) == kept

@@ -143,6 +143,15 @@ async def test_a_part_of_a_file(node: Node, shelf: Shelf) -> None:
     assert abs(heard[-1, 0]) < 20
 
 
+async def test_a_part_of_a_file_that_can_only_be_read_in_order_fails(
+    node: Node, shelf: Shelf, server: MediaServer
+) -> None:
+    player = await playing(node, shelf.song(2.0)[0])
+    add(node, server.serve("/a.wav", media(wav(music(1.0)), ranges=False)), start_ms=500)
+    await over(player)
+    assert overlay_events(player) == [("OverlayException",), ("OverlayEnd", "loadFailed")]
+
+
 async def test_it_waits_for_the_clock(node: Node, shelf: Shelf) -> None:
     # Silent, so that it may wait for its decoder anywhere: on a busy machine the clip goes on alone meanwhile.
     song, pcm = shelf.put("silence.wav", wav(tone(440, 1.0, level=0.0))), bytes(4 * 48_000)

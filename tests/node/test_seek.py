@@ -6,10 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.audio_files import flac, long_book, mp3, music, opus, pcm_of, wav
+from tests.support.audio_files import flac, live_mp3, long_book, mp3, music, opus, pcm_of, wav
 from tests.support.media_files import decode_bytes, loudest_hz
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded
+from tests.support.radio_server import radio
 from tests.support.shelf import Shelf, samples
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.playback_requests import Requests
@@ -61,6 +62,16 @@ async def test_what_is_heard_after_a_seek(
     assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(whole.tobytes())
     assert player.starts == ["a"]
     assert player.ends == []
+
+
+async def test_a_seek_in_a_station_that_is_loading_fails(node: Node, server: MediaServer) -> None:
+    await node.create_player("p", server.serve("/live", radio(live_mp3(music(3.0, 44_100)))), {})
+    node.player("p").seek(60_000)
+    player = Listening(node, "p")
+    await player.more_frames(5)
+    (failed,) = player.events.named("SeekFailed")
+    assert (failed["code"], failed["position"]) == ("not_seekable", 0)
+    assert player.state["position"] <= 1_000
 
 
 async def test_a_source_that_cannot_be_sought_plays_from_its_start(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame, playing
 from tests.support.tracks import CONNECTION_LOST
+from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
@@ -52,6 +53,26 @@ async def test_titles_of_a_source_that_was_left_are_not_emitted() -> None:
     bench.begin(2)
     bench.tick(10)
     assert bench.events.named("StreamTitle") == []
+
+
+# Streams that come next
+
+
+async def test_a_stream_that_is_next_is_opened_near_the_end_although_skips_fade() -> None:
+    bench = PlayerBench("a", "live")
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=1000, on_skip=True))
+    bench.listen()
+    bench.opened(1)
+    bench.audio(0, 2500, marks=[(BEGIN, 0, 1)])
+    bench.tick()
+    assert bench.plan.following == 2
+    bench.opened_live(2)
+    bench.tick(48 * 50)
+    assert bench.plan.following is None
+    bench.tick(2 * 50)
+    assert bench.plan.following == 3
+    bench.opened_live(3)
+    assert bench.plan.following == 3
 
 
 # Sound that stays away

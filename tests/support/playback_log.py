@@ -214,7 +214,7 @@ def _verbs(log: PlaybackLog) -> dict[str, Verb]:
         "sounds": lambda source: sound(log, int(source)),
         "ends": lambda source: player.ended(close(source)),
         "fails": lambda source, why="missing": player.failed(close(source), FAILURES[why]),
-        "breaks": lambda source, why="lost": player.interrupted(close(source), FAILURES[why]),
+        "breaks": lambda source, why="lost": player.failed(close(source), FAILURES[why]),
         "lists": lambda source, names: player.expanded(close(source), entries(names)),
         "titled": lambda source, title: player.retitled(int(source), title),
         "stuck": lambda source: player.stuck(int(source), 10_000, "connecting again"),

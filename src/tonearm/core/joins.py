@@ -38,13 +38,14 @@ class Joins:
     # When the next track is opened
 
     def open_from_ms(self, *, has_listeners: bool) -> int | None:
-        """The position from which on the next track is opened. 0 if listeners hear skips fade into it, None without a
-        known end."""
+        """The position from which on the next track is opened. 0 if listeners hear skips fade into it: no skip fades
+        into a stream, whose sound would be old at the end. None without a known end."""
         playback = self._playback
         end_ms, settings = playback.current.known_end_ms, playback.crossfade
         if end_ms is None or playback.current.info.is_stream:
             return None
-        if has_listeners and settings.on_skip and settings.duration_ms:
+        coming = playback.front_of_queue or playback.current
+        if has_listeners and settings.on_skip and settings.duration_ms and not coming.info.is_stream:
             return 0
         heard_before_end_ms = self._heard_before_end_ms(has_listeners=has_listeners) + settings.duration_ms
         return end_ms - int(heard_before_end_ms * playback.filters.effects.position_rate)
@@ -68,6 +69,15 @@ class Joins:
             return False
         self._ordered_for = source
         return True
+
+    def opened_early(self, source: SourceId, is_decoded: Callable[[SourceId], bool], *, has_listeners: bool) -> bool:
+        """To be called after `Playback.opened`. Whether the source is a stream that is next, and not to be opened yet.
+        It is dropped then, and opened again in time."""
+        next_track = self._playback.next_track
+        if source != self._playback.next_source or next_track is None or not next_track.info.is_stream:
+            return False
+        self._ordered_for = None
+        return not self.take_opening(is_decoded, has_listeners=has_listeners)
 
     def _heard_before_end_ms(self, *, has_listeners: bool) -> int:
         """How long before the current track's end the next track is opened, in playback time."""

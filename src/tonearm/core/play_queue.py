@@ -238,6 +238,7 @@ class Attempt:
     is_opened: bool = False
     has_started: bool = False  # the TrackStart was emitted
     failure: PlayFailure | None = None
+    seek_refusal: str | None = None  # why it plays from the file's start, until the track that was next starts
     stream_title: str | None = None  # the last title; a stream that is opened again does not repeat it
 
     @property

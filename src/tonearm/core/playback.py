@@ -2,7 +2,7 @@
 
 Each call returns an `Outcome`: the events to emit and the sources to open, seek or drop. `player.engine` carries it out
 and reports back, always with the number of the source. A report about a source that is neither current nor next any
-more changes nothing, so late reports are harmless. A source that was reported as failed, ended, interrupted or expanded
+more changes nothing, so late reports are harmless. A source that was reported as failed, ended or expanded
 is gone, so no `DropAction` follows for it.
 """
 
@@ -55,7 +55,7 @@ class Playback(Requests):
         if refusal is not None:
             return self.failed(source, refusal)
         if attempt.has_started:
-            return self.interrupted(source, TURNED_PLAYLIST)
+            return self.failed(source, TURNED_PLAYLIST)
         version_before = self.queue_version
         lists = playlist.lists_within
         tracks = tuple(replace(track, lists=lists, metadata_json=playlist.metadata_json) for track in tracks)
@@ -71,11 +71,13 @@ class Playback(Requests):
         return self._outcome()
 
     def failed(self, source: SourceId, failure: PlayFailure) -> Outcome:
-        """Notes that the source cannot be opened or gave no audio. The failure is due when the track should play."""
+        """Notes that the source failed. Before any audio the failure is due when the track should play. For a source
+        that had given audio, call this when its last frame was sent."""
         attempt = self._queue.attempt(source)
         if attempt is not None and attempt.has_started:
-            return self.interrupted(source, failure)
-        if attempt is not None and attempt.failure is None:
+            self._end_by_failure(failure)
+            self._report_due_failures()
+        elif attempt is not None and attempt.failure is None:
             attempt.failure = failure
             self._report_due_failures()
         return self._outcome()
@@ -92,18 +94,24 @@ class Playback(Requests):
             if not attempt.has_started:
                 attempt.has_started = self._has_sounded = True
                 track = attempt.queued_track.track
+                if attempt.seek_refusal is not None:
+                    self._events.append(SeekFailed(track.id, attempt.seek_refusal, 0))
                 self._events.append(TrackStart(track, track.user_data(self.metadata), self.position_ms))
             self.state = PlayerState.PLAYING
         return self._outcome()
 
     def seek_failed(self, source: SourceId, code: str) -> Outcome:
-        """Notes that a seek was not possible because of `code`, so that the source plays the file from its start."""
-        attempt = self._queue.attempt_of_current(source)
+        """Notes that a seek was not possible because of `code`, so that the source plays the file from its start. For
+        the next track the event comes when the track starts."""
+        attempt = self._queue.attempt(source)
         if attempt is not None and attempt.failure is None:
             attempt.start_ms = 0
-            self._count_played()
-            self.position_ms = self._played_from_ms = 0
-            self._events.append(SeekFailed(attempt.queued_track.track.id, code, 0))
+            if attempt is self._queue.current_attempt:
+                self._count_played()
+                self.position_ms = self._played_from_ms = 0
+                self._events.append(SeekFailed(attempt.queued_track.track.id, code, 0))
+            else:
+                attempt.seek_refusal = code
         return self._outcome()
 
     def ended(self, source: SourceId) -> Outcome:
@@ -121,18 +129,14 @@ class Playback(Requests):
         self._report_due_failures()
         return self._outcome()
 
-    def interrupted(self, source: SourceId, failure: PlayFailure) -> Outcome:
-        """To be called when a source that had given audio has failed, and its last frame was sent."""
-        attempt = self._queue.attempt_of_current(source)
-        if attempt is None or not attempt.has_started:
-            return self.failed(source, failure)
-        self._end_by_failure(failure)
-        self._report_due_failures()
-        return self._outcome()
-
     def next_is_due(self) -> Outcome:
         """Opens the next track, because the current source is near its end or decoded to it."""
         self._queue.make_next_due()
+        return self._outcome()
+
+    def next_is_not_due(self) -> Outcome:
+        """Drops the next source until `next_is_due`."""
+        self._queue.forget_due()
         return self._outcome()
 
     def underrun(self) -> Outcome:

@@ -12,15 +12,13 @@ _MOST_DROPPED: Final = 50  # the longest skip that is recognised; after a longer
 
 @dataclass(frozen=True, slots=True)
 class Splice(Generic[T]):
-    """The old tuple loses its first items, `dropped`. Of the others, the first `kept_first` and the last `kept_last`
-    items stay. Between them, `added` replaces `removed`. An item that moved is in `added`, and in `removed` or
-    `dropped`."""
+    """The old tuple loses its first items, `dropped`. Of the others, the first `kept_first` stay, and `added` replaces
+    `removed` behind them. The rest stays. An item that moved is in `added`, and in `removed` or `dropped`."""
 
     dropped: tuple[T, ...]
     kept_first: int
     removed: tuple[T, ...]
     added: tuple[T, ...]
-    kept_last: int
 
     @property
     def is_change(self) -> bool:
@@ -39,7 +37,7 @@ def splice_of(old: tuple[T, ...], new: tuple[T, ...]) -> Splice[T]:
     last = _most_equal(
         most - first, lambda low, high: old[len(old) - high : len(old) - low] == new[len(new) - high : len(new) - low]
     )
-    return Splice(old[:dropped], first, old[dropped + first : len(old) - last], new[first : len(new) - last], last)
+    return Splice(old[:dropped], first, old[dropped + first : len(old) - last], new[first : len(new) - last])
 
 
 def _most_equal(most: int, is_equal: Callable[[int, int], bool]) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import VOLUME_MAX, Filters
@@ -137,9 +137,10 @@ class BeginAt:
 class OpenSource(_Message, frozen=True):
     """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
-    A live source begins at its present position, and its first sample is numbered `start_sample`. A source in which
-    `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was
-    played up to `start_sample` before, so a source that is not seekable is decoded from its start to there again.
+    A source in which `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes`
+    the track was played up to `start_sample` before, so a source that is not seekable is decoded from its start to
+    there again. A live source begins at its present position. With `resumes` its first sample is numbered
+    `start_sample`; otherwise a `start_sample` is refused, and the first sample is 0.
     With `has_descriptor` the file's descriptor comes with the message. Otherwise the decoder sends `ReadRequest`s.
     With `begin` the source is read from there on, and decoded up to `start_sample`. `audio` names one of several
     sounds, by its number from 1 or by its language. Empty: the decoder chooses.
@@ -168,6 +169,9 @@ class OpenSource(_Message, frozen=True):
     joins: Number | None = None
     begin: BeginAt | None = None
     audio: Text = ""
+
+    def from_start(self) -> "OpenSource":
+        return structs.replace(self, start_sample=0)
 
 
 class SeekSource(_Message, frozen=True):

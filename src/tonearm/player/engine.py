@@ -302,7 +302,7 @@ class Engine:
         if ended.failure is None:
             outcome = self._playback.ended(source)
         else:
-            outcome = self._playback.interrupted(source, ended.failure)
+            outcome = self._playback.failed(source, ended.failure)
         if not ended.fades:
             self._session.drop(source)
         self._perform(outcome)
@@ -407,18 +407,21 @@ class Engine:
 
     def _source_reported(self, report: SourceReport | Failed | Expanded) -> None:
         match report:
+            case _ if report.source >= FIRST_OVERLAY_SOURCE:
+                self._perform(self.overlays.receive(report))
+                if isinstance(report, Failed) and report.gave_audio:
+                    self._frames_arrived()
             case SeekRefused(source=source, failure=failure):
                 log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
                 outcome = self._playback.seek_failed(source, NotSeekable.code)
                 self._joins.seek_failed(source)
                 self._perform(outcome)
-            case _ if report.source >= FIRST_OVERLAY_SOURCE:
-                self._perform(self.overlays.receive(report))
-                if isinstance(report, Failed) and report.gave_audio:
-                    self._frames_arrived()
             case Opened(source=source, facts=facts):
                 self._joins.source_opened(source)
                 self._perform(self._playback.opened(source, facts))
+                is_decoded, has_listeners = self._session.plans.is_decoded, len(self.broadcast) > 0
+                if self._joins.opened_early(source, is_decoded, has_listeners=has_listeners):
+                    self._perform(self._playback.next_is_not_due())
                 self._open_next_in_time()
             case Expanded(source, tracks):
                 outcome = self._playback.expanded(source, tracks)

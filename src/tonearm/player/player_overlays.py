@@ -11,7 +11,15 @@ from tonearm.core.overlays import Overlays, OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import DropAction, OpenAction, SourceId
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Decoded, Failed, FirstAudio, Opened, OverlayOrder
+from tonearm.decoder.messages import (
+    FIRST_OVERLAY_SOURCE,
+    Decoded,
+    Failed,
+    FirstAudio,
+    Opened,
+    OverlayOrder,
+    SeekRefused,
+)
 from tonearm.decoder.opening.source_input import Expanded
 from tonearm.decoder.session.decoder_session import SourceReport
 from tonearm.decoder.session.plan_state import PlanState
@@ -88,6 +96,8 @@ class PlayerOverlays:
                 self._order()
             case Decoded():
                 return self._end({source: self._rules.decoded(source)})
+            case SeekRefused(failure=failure):
+                return self._fail(failure, source)
             case Failed(failure=failure, gave_audio=True):
                 self._rules.interrupted(source, failure)
             case Failed(failure=failure):

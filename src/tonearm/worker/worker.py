@@ -63,7 +63,7 @@ from tonearm.worker.render_order import RenderOrder, Turn
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.rendering.session_sources import SessionSource
-from tonearm.worker.sources.cursor import Cursor, CursorReport, Use
+from tonearm.worker.sources.cursor import CANNOT_SEEK_LIVE, Cursor, CursorReport, Use
 from tonearm.worker.sources.live_source import LiveMember, LiveSource
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
@@ -424,6 +424,9 @@ class Worker:
         if descriptor == LOST:
             self._send(Failed(order.session, order.source, _TOO_MANY_FILES, gave_audio=False))
             return
+        if order.is_live and order.start_sample and not order.resumes:
+            order = order.from_start()
+            self._send(SeekRefused(order.session, order.source, CANNOT_SEEK_LIVE))
         session = served.session
         source = self._make_source(order, descriptor, is_beginning=not session.has_begun)
         served.decoded[order.source], served.sources[order.source] = source, source.cursor

@@ -426,6 +426,24 @@ def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
     assert faded(bench) == [1]
 
 
+@pytest.mark.parametrize(("rests", "first"), [(True, 5), (False, 10)])
+def test_a_title_that_the_session_before_knew_ahead_is_forgotten(rests: bool, first: int) -> None:
+    bench = Bench()
+    bench.plan.titled(1, 6 * FRAME_SAMPLES, "Buffered")
+    bench.plan.titled(1, 50 * FRAME_SAMPLES, "Ahead")
+    bench.send(5)
+    if rests:
+        bench.plan.rest()
+        bench.plan.wake()
+    else:
+        bench.plan.lose()
+    bench.ordered = plan_in(bench.plan.session_opened(2))
+    bench.plan.titled(1, first * FRAME_SAMPLES, "Present")
+    bench.audio(first, 10)
+    titles = [bench.plan.buffer.pop().title for _ in range(6)]
+    assert [title for title in titles if title] == (["Present"] if rests else ["Buffered", "Present"])
+
+
 def awake_after_a_sleep() -> Bench:
     """Nobody listened; the source is being opened again from frame 500 on, and three more frames have passed."""
     bench = Bench()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -14,6 +15,7 @@ from tests.support.audio_files import Signal, mp3, music, opus, wav
 from tests.support.decoder_driver import open_order
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tests.support.hand_time import HandTime
+from tests.support.media_files import samples_of
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.core.memory_budget import LEAST_AHEAD_FROM, LESS_AHEAD_FROM
@@ -21,6 +23,7 @@ from tonearm.decoder.messages import (
     DATA_CHUNK_BYTES,
     Data,
     DataFailed,
+    Decoded,
     Failed,
     Opened,
     OpenSource,
@@ -68,6 +71,7 @@ class Bench:
         """`most_bytes` come in one answer."""
         self._data = data
         self.most_bytes = most_bytes
+        self.part_ends: list[int] = []  # the node says once that a part has ended there
         self.answers = 0
         self.answered: Callable[[], None] = lambda: None
         self._failure = failure
@@ -98,7 +102,10 @@ class Bench:
             self._answer(report)
 
     def _answer(self, request: ReadRequest) -> None:
-        part = self._data[request.offset : request.offset + min(request.length, self.most_bytes)]
+        part_end = next((end for end in self.part_ends if end >= request.offset), None)
+        part = self._data[request.offset : part_end][: min(request.length, self.most_bytes)]
+        if part_end is not None and not part:
+            self.part_ends.remove(part_end)
         self.answers += 1
         self.answered()
         if part or self._failure is None:
@@ -161,6 +168,22 @@ def test_a_title_just_before_an_interruption_is_reported() -> None:
     bench.source.deliver(TitleAt(7, 3, len(radio) * 3 // 4, "Last words"))
     reports = [bench.next_report() for _ in range(3)]
     assert [type(report) for report in reports] == [Opened, Titled, Failed]
+
+
+def test_opus_after_another_codec_is_decoded() -> None:
+    first, last = opus(music(0.2)), opus(music(0.2, seed=2))
+    parts = [first, mp3(music(0.2, 44_100)), last]
+    bench, alone = (Bench(data, open_order(7, 3, None, is_seekable=False)) for data in (b"".join(parts), last))
+    bench.part_ends = list(itertools.accumulate(map(len, parts)))
+    for one in (bench, alone):
+        assert isinstance(one.next_report(), Opened)
+        one.source.used(SAMPLE_RATE_HZ, Use(is_current=True))
+        assert isinstance(one.next_report(), Decoded)
+    store, expected = bench.source.cursor.store, alone.source.cursor.store
+    begin = store.end - expected.end
+    assert begin > SAMPLE_RATE_HZ // 3
+    across = samples_of(store.read(0, store.end)).astype(int)
+    assert np.abs(across[begin:] - samples_of(expected.read(0, expected.end))).max() <= 2
 
 
 def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_it_asked() -> None:

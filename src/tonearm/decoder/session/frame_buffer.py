@@ -255,8 +255,12 @@ class FrameBuffer:
         self.end_plain_run()
         self._titles.setdefault(source, deque(maxlen=MAX_TITLES_AHEAD)).append((sample, title))
 
-    def forget_titles(self, source: SourceId) -> None:
-        self._titles.pop(source, None)
+    def forget_titles(self, source: SourceId, from_sample: int = 0) -> None:
+        waiting = self._titles.get(source)
+        while waiting and waiting[-1][0] >= from_sample:
+            waiting.pop()
+        if not waiting:
+            self._titles.pop(source, None)
 
     def void_from(self, frame: int) -> None:
         """Removes the frames from `frame` on, and their marks."""

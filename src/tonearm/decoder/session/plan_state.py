@@ -351,6 +351,8 @@ class PlanState:
         again = BURST_FRAMES if has_burst else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
         start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
         start, resumed, opens = begin_session(session, buffer, self._wanted, start_samples, again)
+        for order in opens:  # a live source that is opened again has other titles there
+            buffer.forget_titles(order.source, resumed.next_sample if resumed is not None and order.resumes else 0)
         self._planned = self._played = Epoch(self._planned.number + 1, Mix(filters))
         first_frame = start.first_frame
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)

@@ -110,6 +110,12 @@ CANNOT_SEEK: Final = PlayFailure(
     "The source can only be played in order.",
     "Serve it from a server that supports range requests.",
 )
+CANNOT_SEEK_LIVE: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.DECODE,
+    "The source is live, so it can only be played from now on.",
+    "Play it without a start.",
+)
 
 
 class LeftSource(NamedTuple):

@@ -102,6 +102,7 @@ class SourceContent:
         other timestamps, so the demuxer restarts. False when there is no next part."""
         if not self._reader.begin_next_part():
             return False
+        self._wants_packets = self.packets is not None  # packets follow only packets
         self._reopen()
         self._clock.set(self._media, sample)
         if self.packets is not None:
