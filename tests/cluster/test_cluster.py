@@ -31,7 +31,9 @@ def songs(folder: Path) -> None:
 
 
 async def test_any_node_answers_for_any_player(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+    page = "https://page.example"
+    config = f'[server]\nallowed_origins = ["{page}"]'
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs, config=config) as cluster:
         a, b, c = cluster.nodes.values()
         for name in ("a", "b", "c"):
             answer = await a.request("POST", "/v0/players", {"id": f"p-{name}", "uri": "song.wav", "node": name})
@@ -43,6 +45,8 @@ async def test_any_node_answers_for_any_player(tmp_path: Path) -> None:
             for name in ("a", "b", "c"):
                 shown = await node.request("GET", f"/v0/players/p-{name}")
                 assert (shown.status, shown.json()["node"], shown.header("Tonearm-Node")) == (200, name, name)
+                of_page = [("Origin", page), ("Sec-Fetch-Site", "cross-site")]
+                assert (await node.request("GET", f"/v0/players/p-{name}", headers=of_page)).status == 200
                 assert (await node.request("POST", f"/v0/players/p-{name}/pause")).status == 204
                 assert (await node.request("PATCH", f"/v0/players/p-{name}/filters", {"volume": 0.5})).status == 204
                 assert (await node.request("POST", f"/v0/players/p-{name}/queue", {"uri": "song.wav"})).status == 201
