@@ -231,7 +231,7 @@ async def test_a_callback_that_fails_ends_nothing(node: Node, caplog: pytest.Log
 
 
 async def test_a_queue_is_refilled_when_it_runs_low(node: Node) -> None:
-    player = await node.create_player("radio", "clip.wav")
+    player = await node.create_player("radio")
 
     async def more(of: Player) -> list[str]:
         return ["clip.wav", "clip.wav"]
@@ -243,6 +243,25 @@ async def test_a_queue_is_refilled_when_it_runs_low(node: Node) -> None:
             ended += 1
             if ended == 4:  # more than one call gives
                 break
+    off()
+
+
+async def test_a_queue_is_refilled_until_it_is_long_enough(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    player = await node.create_player("radio", "song.wav", paused=True)
+    put = player.queue.put
+
+    async def answered_late(*tracks: Any) -> list[str]:
+        length = len(player.queue)
+        ids = await put(*tracks)
+        await eventually(lambda: len(player.queue) > length, "the event comes before the answer")
+        return ids
+
+    async def more(of: Player) -> list[str]:
+        return ["clip.wav"]
+
+    monkeypatch.setattr(player.queue, "put", answered_late)
+    off = player.refill(more, below=3)
+    await eventually(lambda: len(player.queue) == 3, "three tracks wait")
     off()
 
 
