@@ -1,21 +1,40 @@
 """What a node shows of all nodes."""
 
 import asyncio
+import itertools
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.nodes import Joined
 from tonearm.cluster.together import AllPlayers
+from tonearm.core.errors import NodeUnreachable
 
 
 async def test_a_list_waits_for_a_node_that_stands_still_no_longer_than_its_lease_lasts() -> None:
     asked: list[asyncio.StreamWriter] = []
     async with await asyncio.start_server(lambda _, writer: asked.append(writer), "127.0.0.1", 0) as silent:
         address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-        forwarding = Forwarding("", lambda _: not asked, lambda: 0)
+        forwarding = Forwarding("", lambda _: not asked, lambda: 0, 6.0)
         nodes, nobody = SimpleNamespace(living=lambda: [("a", ""), ("b", address)]), cast(Any, None)
         joined = Joined("a", nobody, nobody, forwarding, cast(Any, nodes), lambda: 0)
         assert await AllPlayers(joined, nobody, {}).ask_others("GET", "/v0/players") == []
         await forwarding.close()
         asked[0].close()
+
+
+async def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_one_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    time, passed_s = loop.time, itertools.count()
+    monkeypatch.setattr(loop, "time", lambda: time() + next(passed_s))
+
+    async def nowhere() -> None:
+        return None
+
+    with pytest.raises(NodeUnreachable):
+        await Forwarding("", lambda _: True, lambda: 0, 60.0).socket_anywhere(nowhere, "/")
+    assert next(passed_s) > 60
