@@ -332,7 +332,8 @@ async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
 async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
         a, b = cluster.nodes.values()
-        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        for name in ("p", "q"):
+            await a.request("POST", "/v0/players", {"id": name, "uri": "song.wav", "node": "a"})
         async with aiohttp.ClientSession() as session, session.ws_connect(f"{b.url}/v0/players/p/ws") as frames:
             await frames.receive()
             cluster.engine.kill()
@@ -343,6 +344,8 @@ async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
             assert (changed.status, changed.header("Tonearm-Unsaved")) == (204, "true")
             created = await a.request("POST", "/v0/players", {"id": "new", "uri": "song.wav"})
             assert (created.status, created.json()["code"]) == (503, "engine_lost")
+            deleted = await b.request("DELETE", "/v0/players/q")
+            assert (deleted.status, deleted.header("Tonearm-Unsaved")) == (204, "true")
             await asyncio.to_thread(cluster.engine.start)
 
             async def is_written() -> bool:
