@@ -1,5 +1,6 @@
 """When there is no node, the error says which of the many ways it was."""
 
+import asyncio
 import socket
 from pathlib import Path
 
@@ -89,3 +90,21 @@ async def test_a_loop_raises_where_it_begins(tmp_path: Path) -> None:
             await begun(nowhere, what)
     for one in (stranger, nowhere, nowhere):  # what cleans up raises nothing, however often
         await one.close()
+
+
+async def test_what_the_node_has_to_fetch_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    time = loop.time
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        monkeypatch.setattr(loop, "time", lambda: time() + 30)
+        for _ in range(5):  # what is due by then is done
+            await asyncio.sleep(0)
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"url":"x"}')
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        node = Node(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        assert await node.resolve("https://page.example/") == "x"
+        await node.close()
