@@ -31,6 +31,7 @@ from tonearm.client import (
     TrackStart,
 )
 from tonearm.client.audio import AudioFormat
+from tonearm.client.tracks import Queue
 
 
 async def test_the_verbs_do_what_they_say(node: Node) -> None:
@@ -246,20 +247,20 @@ async def test_a_queue_is_refilled_when_it_runs_low(node: Node) -> None:
     off()
 
 
-async def test_a_queue_is_refilled_until_it_is_long_enough(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_is_refilled_until_it_is_long_enough(node: Node) -> None:
     player = await node.create_player("radio", "song.wav", paused=True)
-    put = player.queue.put
 
-    async def answered_late(*tracks: Any) -> list[str]:
-        length = len(player.queue)
-        ids = await put(*tracks)
-        await eventually(lambda: len(player.queue) > length, "the event comes before the answer")
-        return ids
+    class AnsweredLate(Queue):
+        async def put(self, *tracks: Any, **options: Any) -> list[str]:
+            length = len(self)
+            ids = await super().put(*tracks, **options)
+            await eventually(lambda: len(self) > length, "the event comes before the answer")
+            return ids
 
     async def more(of: Player) -> list[str]:
         return ["clip.wav"]
 
-    monkeypatch.setattr(player.queue, "put", answered_late)
+    player.queue = AnsweredLate(player._connection, player._path, lambda: player._mirror.queue_length)
     off = player.refill(more, below=3)
     await eventually(lambda: len(player.queue) == 3, "three tracks wait")
     off()

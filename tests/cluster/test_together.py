@@ -1,12 +1,12 @@
-"""What a node shows of all nodes."""
+"""What a node shows of all nodes, and how long it waits for them."""
 
 import asyncio
-import itertools
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.support.hand_time import LoopAhead
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.nodes import Joined
 from tonearm.cluster.together import AllPlayers
@@ -25,16 +25,12 @@ async def test_a_list_waits_for_a_node_that_stands_still_no_longer_than_its_leas
         asked[0].close()
 
 
-async def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_one_lasts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    loop = asyncio.get_running_loop()
-    time, passed_s = loop.time, itertools.count()
-    monkeypatch.setattr(loop, "time", lambda: time() + next(passed_s))
+def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_one_lasts() -> None:
+    loop = LoopAhead()
 
     async def nowhere() -> None:
-        return None
+        loop.ahead_s += 10
 
-    with pytest.raises(NodeUnreachable):
-        await Forwarding("", lambda _: True, lambda: 0, 60.0).socket_anywhere(nowhere, "/")
-    assert next(passed_s) > 60
+    with asyncio.Runner(loop_factory=lambda: loop) as runner, pytest.raises(NodeUnreachable):
+        runner.run(Forwarding("", lambda _: True, lambda: 0, 60.0).socket_anywhere(nowhere, "/"))
+    assert loop.ahead_s > 60
