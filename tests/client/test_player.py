@@ -31,6 +31,7 @@ from tonearm.client import (
     TrackStart,
 )
 from tonearm.client.audio import AudioFormat
+from tonearm.client.tracks import Queue
 
 
 async def test_the_verbs_do_what_they_say(node: Node) -> None:
@@ -231,7 +232,7 @@ async def test_a_callback_that_fails_ends_nothing(node: Node, caplog: pytest.Log
 
 
 async def test_a_queue_is_refilled_when_it_runs_low(node: Node) -> None:
-    player = await node.create_player("radio", "clip.wav")
+    player = await node.create_player("radio")
 
     async def more(of: Player) -> list[str]:
         return ["clip.wav", "clip.wav"]
@@ -243,6 +244,25 @@ async def test_a_queue_is_refilled_when_it_runs_low(node: Node) -> None:
             ended += 1
             if ended == 4:  # more than one call gives
                 break
+    off()
+
+
+async def test_a_queue_is_refilled_until_it_is_long_enough(node: Node) -> None:
+    player = await node.create_player("radio", "song.wav", paused=True)
+
+    class AnsweredLate(Queue):
+        async def put(self, *tracks: Any, **options: Any) -> list[str]:
+            length = len(self)
+            ids = await super().put(*tracks, **options)
+            await eventually(lambda: len(self) > length, "the event comes before the answer")
+            return ids
+
+    async def more(of: Player) -> list[str]:
+        return ["clip.wav"]
+
+    player.queue = AnsweredLate(player._connection, player._path, lambda: player._mirror.queue_length)
+    off = player.refill(more, below=3)
+    await eventually(lambda: len(player.queue) == 3, "three tracks wait")
     off()
 
 

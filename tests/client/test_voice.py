@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.edge import running_edge, still_node
+from tests.support.eventually import eventually
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.stand_in_voices import StandInVoices
 from tonearm.client import Forbidden, Node, Player, VoiceLink
@@ -141,6 +142,30 @@ async def test_who_waits_hears_when_it_is_joined_or_given_up(
     await player.unfollow()
     await link.leave()
     assert await link.status() is None
+
+
+async def test_who_waits_asks_nothing_while_the_bot_is_out_of_the_channel(
+    player: Player, voices: StandInVoices
+) -> None:
+    asked: list[str] = []
+
+    async def send(method: str, what: str, *body: Any) -> Any:
+        asked.append(what)
+        return await player._send(method, what, *body)
+
+    link = VoiceLink(send, GUILD, BOT, None)
+    await link.take(state(7))
+    await link.take(server("t1"))
+    waiting = asyncio.create_task(link.ready(60))
+    await eventually(lambda: "voice?wait=1000" in asked, "it waits")
+    await link.take(state(None))
+    for _ in range(20):
+        await link.status()
+    assert asked.count("voice?wait=1000") == 1
+    await link.take(server("t2"))
+    await link.take(state(9, "s2"))
+    voices.of["p"].becomes(VoicePhase.CONNECTED)
+    assert (await waiting).channel_id == "9"
 
 
 async def test_the_node_s_refusal_is_told_and_shows_no_secret(link: VoiceLink, voices: StandInVoices) -> None:

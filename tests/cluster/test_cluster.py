@@ -31,7 +31,9 @@ def songs(folder: Path) -> None:
 
 
 async def test_any_node_answers_for_any_player(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+    page = "https://page.example"
+    config = f'[server]\nallowed_origins = ["{page}"]'
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs, config=config) as cluster:
         a, b, c = cluster.nodes.values()
         for name in ("a", "b", "c"):
             answer = await a.request("POST", "/v0/players", {"id": f"p-{name}", "uri": "song.wav", "node": name})
@@ -43,6 +45,8 @@ async def test_any_node_answers_for_any_player(tmp_path: Path) -> None:
             for name in ("a", "b", "c"):
                 shown = await node.request("GET", f"/v0/players/p-{name}")
                 assert (shown.status, shown.json()["node"], shown.header("Tonearm-Node")) == (200, name, name)
+                of_page = [("Origin", page), ("Sec-Fetch-Site", "cross-site")]
+                assert (await node.request("GET", f"/v0/players/p-{name}", headers=of_page)).status == 200
                 assert (await node.request("POST", f"/v0/players/p-{name}/pause")).status == 204
                 assert (await node.request("PATCH", f"/v0/players/p-{name}/filters", {"volume": 0.5})).status == 204
                 assert (await node.request("POST", f"/v0/players/p-{name}/queue", {"uri": "song.wav"})).status == 201
@@ -328,7 +332,8 @@ async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
 async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
         a, b = cluster.nodes.values()
-        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        for name in ("p", "q"):
+            await a.request("POST", "/v0/players", {"id": name, "uri": "song.wav", "node": "a"})
         async with aiohttp.ClientSession() as session, session.ws_connect(f"{b.url}/v0/players/p/ws") as frames:
             await frames.receive()
             cluster.engine.kill()
@@ -339,6 +344,8 @@ async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
             assert (changed.status, changed.header("Tonearm-Unsaved")) == (204, "true")
             created = await a.request("POST", "/v0/players", {"id": "new", "uri": "song.wav"})
             assert (created.status, created.json()["code"]) == (503, "engine_lost")
+            deleted = await b.request("DELETE", "/v0/players/q")
+            assert (deleted.status, deleted.header("Tonearm-Unsaved")) == (204, "true")
             await asyncio.to_thread(cluster.engine.start)
 
             async def is_written() -> bool:

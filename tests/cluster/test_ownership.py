@@ -53,9 +53,9 @@ class HeldBucket:
             raise Conflict
         return self._put(key, value)
 
-    async def delete(self, key: str, last: int | None = None) -> None:
+    async def delete(self, key: str, last: int) -> None:
         await self._answered()
-        if last is not None and (key not in self.entries or self.entries[key].revision != last):
+        if key not in self.entries or self.entries[key].revision != last:
             raise Conflict
         self.entries.pop(key, None)
 

@@ -1,21 +1,36 @@
-"""What a node shows of all nodes."""
+"""What a node shows of all nodes, and how long it waits for them."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from tests.support.hand_time import LoopAhead
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.nodes import Joined
 from tonearm.cluster.together import AllPlayers
+from tonearm.core.errors import NodeUnreachable
 
 
 async def test_a_list_waits_for_a_node_that_stands_still_no_longer_than_its_lease_lasts() -> None:
     asked: list[asyncio.StreamWriter] = []
     async with await asyncio.start_server(lambda _, writer: asked.append(writer), "127.0.0.1", 0) as silent:
         address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-        forwarding = Forwarding("", lambda _: not asked, lambda: 0)
+        forwarding = Forwarding("", lambda _: not asked, lambda: 0, 6.0)
         nodes, nobody = SimpleNamespace(living=lambda: [("a", ""), ("b", address)]), cast(Any, None)
         joined = Joined("a", nobody, nobody, forwarding, cast(Any, nodes), lambda: 0)
         assert await AllPlayers(joined, nobody, {}).ask_others("GET", "/v0/players") == []
         await forwarding.close()
         asked[0].close()
+
+
+def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_one_lasts() -> None:
+    loop = LoopAhead()
+
+    async def nowhere() -> None:
+        loop.ahead_s += 10
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner, pytest.raises(NodeUnreachable):
+        runner.run(Forwarding("", lambda _: True, lambda: 0, 60.0).socket_anywhere(nowhere, "/"))
+    assert loop.ahead_s > 60

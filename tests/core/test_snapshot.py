@@ -11,6 +11,7 @@ from hypothesis.stateful import rule
 from tests.core.test_playback_model import PlaybackMachine
 from tests.support.examples import examples
 from tests.support.playback_log import SONG, loading_player, playing_player, sound
+from tests.support.saved import state_out
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.errors import BadRequest
@@ -23,7 +24,7 @@ from tonearm.core.playback_state import Outcome
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
-from tonearm.protocol.saved_state import SavedPlayer, read_state, state_out
+from tonearm.protocol.saved_state import SavedPlayer, read_state
 from tonearm.protocol.wire_model import json_text
 
 

@@ -1,9 +1,13 @@
 """How late the node is, with time turned by hand."""
 
+import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
 
+from tests.support.eventually import eventually
+from tests.support.node_in_process import running_node, spare_ready
 from tonearm.node.load import INTERVAL_S, WINDOW_S, LoadWatch
 
 
@@ -59,3 +63,11 @@ def test_after_its_stop_it_asks_for_no_more_calls() -> None:
     loop.watch.stop()
     loop.run_for(1.0)
     assert loop.due is None
+
+
+async def test_a_node_without_a_limit_has_a_load_and_refuses_no_player() -> None:
+    async with running_node() as node:
+        await spare_ready(node)
+        asyncio.get_running_loop().call_soon(time.sleep, 0.1)  # the event loop stands still
+        await eventually(lambda: 0 < node.load < 1, "the node has been late")
+        await node.create_player("p", None, None)

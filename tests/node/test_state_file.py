@@ -19,6 +19,7 @@ import pytest
 from tests.support.examples import SEED
 from tests.support.planted_faults import disk_full
 from tests.support.playback_log import playing_player
+from tests.support.saved import state_out
 from tests.support.tracks import make_track
 from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.play_queue import LoopMode
@@ -29,7 +30,7 @@ from tonearm.core.track import Track
 from tonearm.node.changes import Change
 from tonearm.node.queue_rows import RowForm
 from tonearm.node.state_file import StateFile, StateFileError
-from tonearm.protocol.saved_state import read_state, state_out, tracks_of
+from tonearm.protocol.saved_state import read_state, tracks_of
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from tests.player.test_player_overlays import CLIP_SAMPLES, SETTINGS, clip, pcm_
 from tests.support.pcm import channels
 from tests.support.player_bench import PlayerBench
 from tests.support.rendering_bench import RenderingBench
+from tests.support.saved import state_out
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import make_track
 from tonearm.core.errors import BadRequest
@@ -16,7 +17,7 @@ from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
 from tonearm.player.player import Player
 from tonearm.protocol.framing import CloseCode
-from tonearm.protocol.saved_state import read_state, state_out
+from tonearm.protocol.saved_state import read_state
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
 ODD_SAMPLE = 16_001

@@ -8,11 +8,11 @@ import pytest_asyncio
 
 from tests.support.edge import StillNode, running_edge, still_node
 from tests.support.http_client import request, send_json
+from tests.support.saved import state_out
 from tests.support.stand_in_voices import StandInVoices
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.voice import VoiceCredentials, VoicePhase
 from tonearm.description.voice import EXAMPLE
-from tonearm.protocol.saved_state import state_out
 
 VOICE = "/v0/players/p/voice"
 SECRETS = {"token": "SECRET-token", "sessionId": "SECRET-session"}

@@ -17,6 +17,7 @@ from tonearm.client.errors import Cause, ConnectError, PlayerNotFound, TonearmEr
 _HEARTBEAT_S: Final = 20.0  # detects a node that vanished without closing the socket
 _TLS_ALERT_PATIENCE_S: Final = 2.0
 _GOODBYE_PATIENCE_S: Final = 1.0
+_FETCHED_WITHIN_S: Final = 120.0  # longer than the node tries to open a source or to resolve a page
 _OF_PLAYER: Final = re.compile(r"/v0/players/([^/]+)")
 
 
@@ -28,6 +29,7 @@ class Connection:
         self._password = password or ""
         self._timeout_s = timeout_s
         self._limits = aiohttp.ClientTimeout(total=timeout_s)
+        self._fetching_limits = aiohttp.ClientTimeout(connect=timeout_s, sock_read=_FETCHED_WITHIN_S)
         self._session: aiohttp.ClientSession | None = None
         self.closings = 0
 
@@ -41,13 +43,18 @@ class Connection:
         """Sends `body` as JSON and returns the JSON of the answer, or None. Raises `ApiError` and `ConnectError`."""
         return await self._asked(method, path, None if body is None else _json(body))
 
+    async def fetched(self, path: str) -> Any:
+        """As `request` with GET. It may take longer, because the node opens a source or a page first."""
+        return await self._asked("GET", path, None, self._fetching_limits)
+
     async def send(self, method: str, path: str, content: bytes | BinaryIO) -> Any:
         """As `request`, with a body that is not JSON. There is no timeout for sending it."""
         return await self._asked(method, path, content, aiohttp.ClientTimeout(sock_connect=self._timeout_s))
 
     async def content(self, path: str) -> tuple[bytes, str]:
-        """The bytes of an answer that is not JSON, and their media type. Raises `ApiError` and `ConnectError`."""
-        return await self._answer("GET", path, None, self._limits, "*/*")
+        """As `fetched`, for an answer that is not JSON: its bytes and media type. Raises `ApiError` and
+        `ConnectError`."""
+        return await self._answer("GET", path, None, self._fetching_limits, "*/*")
 
     async def _asked(
         self, method: str, path: str, data: bytes | BinaryIO | None, limits: aiohttp.ClientTimeout | None = None
@@ -150,6 +157,9 @@ class Connection:
             case aiohttp.ClientConnectorSSLError():
                 cause = "no_tls_there"
                 sentence = f"What listens at {self.url} does not speak TLS: write http:// instead of https://."
+            case aiohttp.SocketTimeoutError():
+                cause = "timeout"
+                sentence = f"The node at {self.url} did not answer within {_FETCHED_WITHIN_S:g} s."
             case TimeoutError():
                 cause, sentence = "timeout", f"The node at {self.url} did not answer within {self._timeout_s:g} s."
             case aiohttp.ClientConnectorError():

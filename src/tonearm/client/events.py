@@ -245,6 +245,7 @@ class Mirror:
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
+        self.is_known = False
         self.state = State.IDLE
         self.track: TrackOut | None = None
         self.track_id = ""
@@ -301,6 +302,7 @@ class Mirror:
 
     def take_state(self, state: PlayerStateFields) -> None:
         """Replaces the whole state."""
+        self.is_known = True
         self.state, self.paused = state.state, state.paused
         self.track, self.track_id = (state.track, state.track_id) if state.track_id else (None, "")
         self.volume, self.loop, self.metadata = state.volume, state.loop, state.metadata

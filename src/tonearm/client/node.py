@@ -157,21 +157,19 @@ class Node:
     async def load(self, text: str, *, limit: int = 10) -> Loaded:
         """Finds the tracks for a text that a user typed: a link, search words, a path or an encoded track. Raises
         `BadRequest` for an empty text, `Forbidden` and `LimitReached`."""
-        return Loaded.of(
-            await self._connection.request("GET", f"/v0/load?identifier={quote(text, safe='')}&limit={limit}")
-        )
+        return Loaded.of(await self._connection.fetched(f"/v0/load?identifier={quote(text, safe='')}&limit={limit}"))
 
     async def explain(self, identifier: str) -> str | None:
         """Why a URI cannot be played, in a sentence or two. None if it can be played. The node opens the URI to find
         out."""
         path = f"/v0/loadtracks?identifier={quote(identifier, safe='')}&explain=true"
-        error = (await self._connection.request("GET", path)).get("error")
+        error = (await self._connection.fetched(path)).get("error")
         return f"{error['message']} {error['hint']}" if error else None
 
     async def load_playlist(self, identifier: str) -> LoadedPlaylist:
         """All tracks of a playlist. Raises `BadRequest` if `identifier` is not a playlist."""
         path = f"/v0/loadplaylist?identifier={quote(identifier, safe='')}"
-        return read(PLAYLIST_MODEL, await self._connection.request("GET", path))
+        return read(PLAYLIST_MODEL, await self._connection.fetched(path))
 
     async def send_sound(self, data: bytes) -> SentSound:
         """Sends the bytes of a sound. The node keeps it for a while. Its `uri` can be played, queued and used as an
@@ -185,7 +183,7 @@ class Node:
     async def search(self, query: str, *, site: str = "youtube", limit: int = 10) -> list[Track]:
         """The search results, best match first. Raises `BadRequest` on a node without the resolver."""
         path = f"/v0/search?query={quote(query, safe='')}&site={quote(site, safe='')}&limit={limit}"
-        return list(read(FOUND_MODEL, await self._connection.request("GET", path)).tracks)
+        return list(read(FOUND_MODEL, await self._connection.fetched(path)).tracks)
 
     async def files(
         self, path: str = "", query: str = "", *, offset: int = 0, limit: int = 200, details: bool = False
@@ -212,7 +210,7 @@ class Node:
 
     async def resolve(self, url: str) -> str:
         """The direct link behind a page. Raises `BadRequest` if there is none."""
-        return str((await self._connection.request("GET", f"/v0/resolve?url={quote(url, safe='')}"))["url"])
+        return str((await self._connection.fetched(f"/v0/resolve?url={quote(url, safe='')}"))["url"])
 
     async def request(self, method: str, path: str, body: object = None) -> Any:
         """Sends any request of docs/interface.md that has no method here. Returns the JSON of the answer, or None.

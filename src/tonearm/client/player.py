@@ -351,17 +351,23 @@ class Player:
     def refill(self, more: Callable[[Self], Awaitable[Sequence[Playable]]], *, below: int = 2) -> Callable[[], None]:
         """Calls `more` whenever fewer than `below` tracks wait, and adds the tracks that it returns to the queue. There
         is only one call at a time. Call the returned function to stop."""
-        asking = asyncio.Lock()
+        asking, looks_again = asyncio.Lock(), True
 
         async def look(_: object) -> None:
-            if asking.locked() or len(self.queue) >= below:
+            nonlocal looks_again
+            looks_again = True
+            if asking.locked():
                 return
             async with asking:
-                tracks = await more(self)
-                if tracks:
-                    await self.queue.put(*tracks)
+                while looks_again and len(self.queue) < below:
+                    tracks = await more(self)
+                    looks_again = False  # what comes from now on may come after the change of the queue
+                    if tracks:
+                        await self.queue.put(*tracks)
 
         offs = [self.on(kind, look) for kind in (events.QueueUpdate, events.TrackStart, events.PlayerState, QueueEnd)]
+        if self._mirror.is_known:  # else the events begin with the state
+            self._call(look, None)
         return lambda: _call_all(offs)
 
     def on_inactive(self, after_s: float, callback: Callable[[Self], Awaitable[None] | None]) -> Callable[[], None]:

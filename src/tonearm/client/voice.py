@@ -11,6 +11,7 @@ from tonearm.client.tracks import read
 from tonearm.protocol.replies import NoVoice, Voice
 
 _EVENTS: Final = ("VOICE_STATE_UPDATE", "VOICE_SERVER_UPDATE")
+_AGAIN_AFTER_S: Final = 0.25  # without a voice the node answers at once
 _ANSWER: Final[TypeAdapter[Voice | NoVoice]] = TypeAdapter(Voice | NoVoice)
 
 
@@ -50,10 +51,12 @@ class VoiceLink:
         """Waits until the voice has joined or failed, and returns it: `state` says which. Raises `TimeoutError` if the
         gateway does not send the needed events in time, or the voice server does not answer."""
         async with asyncio.timeout(within_s):
-            await self._joined.wait()
             while True:
+                await self._joined.wait()
                 voice = await self._shown("?wait=1000")
-                if voice is not None and voice.state != "connecting":
+                if voice is None:  # it has just left
+                    await asyncio.sleep(_AGAIN_AFTER_S)
+                elif voice.state != "connecting":
                     return voice
 
     async def status(self) -> Voice | None:

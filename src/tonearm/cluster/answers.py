@@ -43,7 +43,7 @@ from tonearm.server.streams import OpenStreams
 _MOST_BODY_BYTES: Final = LEAST_MAX_BYTES
 _EPOCH_DIGITS: Final = 18
 _FOUND_AFTER_S: Final = 0.05  # while a player moves, its node is looked up again after so long
-_FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of a lost node
+_FOUND_LATER_S: Final = 4.0  # than its lease another node has taken the players of a lost node
 
 
 class Answers:
@@ -62,6 +62,7 @@ class Answers:
         self._taking = taking
         self._all = AllPlayers(joined, node, moving.on_their_way)
         self._relays = Relays(node, joined.forwarding, lambda player_id: partial(self._place_of, player_id))
+        self._found_tries = round((joined.membership.lease.length_s + _FOUND_LATER_S) / _FOUND_AFTER_S)
         self._dice = random.SystemRandom()
 
     def serves(self, streams: OpenStreams, audio: AudioSettings) -> None:
@@ -124,7 +125,7 @@ class Answers:
             return await self._listening[operation.path](call)
         body = bytes(await read_raw(request, _MOST_BODY_BYTES)) if request.can_read_body else None
         unreachable: NodeUnreachable | None = None
-        for _ in range(_FOUND_TRIES):
+        for _ in range(self._found_tries):
             place, unreachable = await self._place_of(player_id), None
             if place is None:
                 break

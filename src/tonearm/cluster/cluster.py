@@ -40,9 +40,9 @@ async def join(
     **files: Path,
 ) -> "Cluster | str":
     """Joins the node `own` to its cluster, or returns why it cannot join. `files` are those of `EngineSettings`."""
-    cluster = Cluster(EngineSettings(url, user, **files), name, own, password, wall_ms)
+    cluster = Cluster(EngineSettings(url, user, **files), name, own, lease_s, password, wall_ms)
     try:
-        await cluster.join(lease_s)
+        await cluster.join()
     except EngineRefused as error:
         return f"{error}; mend cluster.user, cluster.password_file or cluster.credentials_file"
     except EngineLost as error:
@@ -60,14 +60,16 @@ class Cluster:
         engine: EngineSettings,
         name: str,
         own: str,
+        lease_s: float,
         password: str,
         wall_ms: Callable[[], int],
     ) -> None:
         self._own = own
         self._name = name
+        self._lease_s = lease_s
         self._engine = Engine(engine)
         self._wall_ms = wall_ms
-        self._forwarding = Forwarding(password, self._is_alive, wall_ms)
+        self._forwarding = Forwarding(password, self._is_alive, wall_ms, lease_s)
         self._address = ""
         self._turns = 0
         self._players: Mapping[str, Player] = {}
@@ -78,7 +80,7 @@ class Cluster:
 
     # From beginning to end
 
-    async def join(self, lease_s: float) -> None:
+    async def join(self) -> None:
         """Raises `EngineLost` and `NameTaken`."""
         await self._engine.connect()
         try:
@@ -86,7 +88,7 @@ class Cluster:
             self._membership = Membership(
                 self._data.nodes,
                 self._own,
-                lease_s,
+                self._lease_s,
                 self._own_record,
                 self._forwarding.reaches_engine,
                 self._allow,

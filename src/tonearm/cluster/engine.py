@@ -172,7 +172,7 @@ class Bucket:
         async with _answered(self._engine):
             return int(await self._keys.update(_coded(key), value, last=last))
 
-    async def delete(self, key: str, last: int | None = None) -> None:
+    async def delete(self, key: str, last: int) -> None:
         """Raises `Conflict` when the revision is not `last`."""
         async with _answered(self._engine):
             await self._keys.delete(_coded(key), last=last)

@@ -30,12 +30,13 @@ from tonearm.server.websocket import WebSocketConnection, text_frame
 
 HOP: Final = "Tonearm-Hop"
 NODE: Final = "Tonearm-Node"
-# Headers of a single hop (RFC 9110, 7.6.1), and headers that are written anew.
+# Headers of a single hop (RFC 9110, 7.6.1), those that are written anew, and those by which this node judged the page.
 _NOT_PASSED: Final = frozenset(
     {
         "authorization", "connection", "content-length", "cookie", "expect", "host", "keep-alive", "origin",
-        "proxy-connection", "sec-websocket-extensions", "sec-websocket-key", "sec-websocket-protocol",
-        "sec-websocket-version", "te", "trailer", "transfer-encoding", "upgrade",
+        "proxy-connection", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user",
+        "sec-websocket-extensions", "sec-websocket-key", "sec-websocket-protocol", "sec-websocket-version", "te",
+        "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
 _NOT_BACK: Final = frozenset(
@@ -48,7 +49,7 @@ _PING_INTERVAL_S: Final = 4.0  # the connection to a frozen node ends before its
 _AGAIN_AFTER_S: Final = 0.01  # at first, then doubled each time up to
 _AGAIN_AT_LAST_S: Final = 0.25
 _LOOK_EVERY_S: Final = 0.25
-_AGAIN_FOR_S: Final = 20.0  # a socket waits so long until some node has its player
+_LONGER_S: Final = 14.0  # than a lease a socket waits until some node has its player
 _NODES_AGAIN_S: Final = 1.0
 _MOST_PENDING_BYTES: Final = 1024 * 1024
 # As `protocol.event_rendering` writes them: the number at the beginning of an event, the life at its end.
@@ -65,10 +66,14 @@ Where: TypeAlias = Callable[[], Awaitable[tuple[str, str] | None]]
 
 
 class Forwarding:
-    """The connections to the other nodes of the cluster, until `close`. All nodes have the same password. `is_alive`
-    tells by a node's name whether it is alive. `wall_ms` gives the time of day in ms since 1970."""
+    """The connections to the other nodes of the cluster, until `close`. All nodes have the same password, and leases of
+    `lease_s`. `is_alive` tells by a node's name whether it is alive. `wall_ms` gives the time of day in ms since 1970.
+    """
 
-    def __init__(self, password: str, is_alive: Callable[[str], bool], wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, password: str, is_alive: Callable[[str], bool], wall_ms: Callable[[], int], lease_s: float
+    ) -> None:
+        self._again_for_s = lease_s + _LONGER_S
         self._password = password
         self._wall_ms = wall_ms
         self._is_alive = is_alive
@@ -191,7 +196,7 @@ class Forwarding:
         self, where: Where, path: str, given: Mapping[str, str] = MappingProxyType({})
     ) -> aiohttp.ClientWebSocketResponse:
         """A socket at the node that has the player. The player may be moving. Raises `RequestError`."""
-        until_s, wait_s = asyncio.get_running_loop().time() + _AGAIN_FOR_S, _AGAIN_AFTER_S
+        until_s, wait_s = asyncio.get_running_loop().time() + self._again_for_s, _AGAIN_AFTER_S
         while asyncio.get_running_loop().time() < until_s:
             with contextlib.suppress(EngineGone, NodeUnreachable, PlayerNotFound):
                 place = await where()

@@ -125,7 +125,8 @@ class _Keeper:
 
 class Relay:
     """A player that is played elsewhere, for listeners of one form here: sockets, or streams, whose burst is `burst_ms`
-    at first. From `open` until `ended` is called: nobody listens any more, or the player is gone.
+    at first. From `open` until `ended` is called: nobody listens any more, or the player is gone. `require_room` raises
+    `LimitReached` when the player may have no further listener here.
 
     To its broadcast it is where the frames come from: `SentFrames`.
     """
@@ -138,7 +139,7 @@ class Relay:
         output: Output,
         burst_ms: int | None,
         connect: Callable[[str], Awaitable[aiohttp.ClientWebSocketResponse]],
-        max_listeners: int,
+        require_room: Callable[[], None],
         totals: Totals,
         ended: Callable[[], object],
     ) -> None:
@@ -148,7 +149,7 @@ class Relay:
         if output.format != "pcm" and not output.passes_through:
             self._path += f"&bitrate={output.bitrate_bps}"
         self._burst_ms = burst_ms or 0
-        self._connect, self._max_listeners, self._totals, self._ended = connect, max_listeners, totals, ended
+        self._connect, self._require_room, self._totals, self._ended = connect, require_room, totals, ended
         self.next_frame = 1
         self.sent_position_samples = 0
         self.is_sent_passed = False
@@ -186,9 +187,7 @@ class Relay:
     def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
         if self.has_ended:
             raise NodeUnreachable("The player is on its way to another node. Try again.")
-        if len(self._broadcast) > self._max_listeners:  # one of them is the keeper
-            reason = f"The player has {self._max_listeners} listeners at this node, as many as player.max_listeners"
-            raise LimitReached(f"{reason} allows.")
+        self._require_room()
         detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=True)
         settling = self._loop.call_later(_SETTLE_S, self._broadcast.settle, sink)
         self._changed()
@@ -207,11 +206,15 @@ class Relay:
     def title(self) -> tuple[str, str]:
         return self._title
 
+    @property
+    def listeners(self) -> int:
+        return len(self._broadcast) - 1  # without the keeper
+
     def _changed(self) -> None:
         """Reports that listeners have come or left."""
         if self._leaving is not None:
             self._leaving.cancel()
-        is_idle = len(self._broadcast) == 1 and not self.has_ended
+        is_idle = not self.listeners and not self.has_ended
         self._leaving = self._loop.call_later(_LINGERS_S, self.end) if is_idle else None
         if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._tell())
@@ -311,9 +314,8 @@ class Relays:
         key = player_id, output, burst_ms is not None
         if key not in self._relays:
             connect = partial(self._forwarding.socket_anywhere, self._where(player_id))
-            settings, totals = self._node.settings, self._node.totals
-            ended = partial(self._relays.pop, key, None)
-            relay = Relay(player_id, output, burst_ms, connect, settings.max_listeners, totals, ended)
+            require_room, ended = partial(self._require_room, player_id), partial(self._relays.pop, key, None)
+            relay = Relay(player_id, output, burst_ms, connect, require_room, self._node.totals, ended)
             self._relays[key] = relay, asyncio.create_task(relay.open())
         found = relay, opening = self._relays[key]
         try:
@@ -323,6 +325,12 @@ class Relays:
             if failed and self._relays.get(key) is found:
                 del self._relays[key]
         return relay
+
+    def _require_room(self, player_id: str) -> None:
+        """Raises `LimitReached` when the player may have no further listener at this node, of whatever form."""
+        most = self._node.settings.max_listeners
+        if sum(relay.listeners for (of, *_), (relay, _) in self._relays.items() if of == player_id) >= most:
+            raise LimitReached(f"The player has {most} listeners at this node, as many as player.max_listeners allows.")
 
     def close(self) -> None:
         for relay, opening in tuple(self._relays.values()):

@@ -127,8 +127,7 @@ class Node:
             await self._parts.template.stop()
             await self._opener.close()
             raise
-        if self._parts.load is not None:
-            self._parts.load.start()
+        self._parts.load.start()
         self._is_running = True
         try:
             await self._pool.start(spare_at_once=self._parts.has_several_processes)
@@ -159,8 +158,7 @@ class Node:
             self._expiring.cancel()
             await asyncio.wait([self._expiring])
         self._clock.stop()
-        if self._parts.load is not None:
-            self._parts.load.stop()
+        self._parts.load.stop()
         players = list(self._players.values())
         self._players.clear()
         for player in players:
@@ -246,7 +244,7 @@ class Node:
         """The used share of the node's capacity, as far as it can be measured; 1 when there is none left."""
         if self.unreadiness():
             return 1.0
-        return 0.0 if self._parts.load is None else self._parts.load.late_share
+        return self._parts.load.late_share
 
     @property
     def degradation(self) -> str:
@@ -537,11 +535,11 @@ class Node:
         """Raises `LimitReached` when no further player may be created."""
         if len(self._players) + len(self._reserved_ids) >= self.settings.max_players:
             raise LimitReached(f"The node has reached player.max_players: {self.settings.max_players} players.")
-        if self._parts.load is not None and self._parts.load.late_share >= self.settings.max_load:
+        late_share, max_load = self._parts.load.late_share, self.settings.max_load
+        if max_load and late_share >= max_load:
             raise LimitReached(
-                f"The node was late in {self._parts.load.late_share:.0%} of the last 10 s (server.max_load is "
-                f"{self.settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
-                "or another node."
+                f"The node was late in {late_share:.0%} of the last 10 s (server.max_load is {max_load:.0%}); one more "
+                "player would make all of them stutter. Try again later, or another node."
             )
 
     @asynccontextmanager

@@ -111,7 +111,7 @@ class NodeParts:
     loader: TrackLoader
     clock: Clock
     feed: EventFeed
-    load: LoadWatch | None
+    load: LoadWatch
     call_later: CallLater
     wall_ms: Callable[[], int]
     suspended_s: Callable[[], float]
@@ -158,7 +158,7 @@ def usual_parts(
         loader=TrackLoader(suspects.open_uncounted, suspects.add, on_demand_pool()),
         clock=Clock(),
         feed=EventFeed(call_later, wall_ms),
-        load=LoadWatch(call_later) if settings.max_load else None,
+        load=LoadWatch(call_later),
         call_later=call_later,
         wall_ms=wall_ms,
         suspended_s=suspended_s,

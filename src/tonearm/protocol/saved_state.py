@@ -330,15 +330,6 @@ def read_state(value: JsonObject) -> tuple[int, PlayerSnapshot]:
     return saved.saved_at, saved.as_snapshot()
 
 
-def state_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
-    """`SavedPlayer` as JSON."""
-    return {
-        **state_head_out(snapshot, saved_at_ms),
-        "queue": queue_out(snapshot.queue),
-        "tracks": [saved_track_out(track) for track in tracks_of(snapshot).values()],
-    }
-
-
 def _handover_out(handover: Handover) -> JsonObject:
     return {
         "life": handover.life,
