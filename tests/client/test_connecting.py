@@ -9,7 +9,7 @@ import pytest
 from tests.support.audio_files import music, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.environment import variables
-from tests.support.hand_time import LoopAhead
+from tests.support.hand_time import LoopTime
 from tests.support.running_node import running_node
 from tests.support.stranger import stranger
 from tonearm.client import ConnectError, LimitReached, Node, PlayerNotFound, Unauthorized
@@ -93,24 +93,20 @@ async def test_a_loop_raises_where_it_begins(tmp_path: Path) -> None:
         await one.close()
 
 
-def test_what_the_node_has_to_fetch_may_take_its_time() -> None:
-    loop = LoopAhead()
+async def test_what_the_node_has_to_fetch_may_take_its_time() -> None:
+    time = LoopTime()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        loop.ahead_s = 30
+        time.forward(30)
         for _ in range(5):  # what is due by then is done
             await asyncio.sleep(0)
         writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"url":"x"}')
         writer.close()
 
-    async def resolved() -> str:
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            node = Node(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-            try:
-                return await node.resolve("https://page.example/")
-            finally:
-                await node.close()
-
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        assert runner.run(resolved()) == "x"
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        node = Node(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        try:
+            assert await node.resolve("https://page.example/") == "x"
+        finally:
+            await node.close()

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.hand_time import LoopAhead
+from tests.support.hand_time import LoopTime
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.nodes import Joined
 from tonearm.cluster.together import AllPlayers
@@ -25,12 +25,14 @@ async def test_a_list_waits_for_a_node_that_stands_still_no_longer_than_its_leas
         asked[0].close()
 
 
-def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_one_lasts() -> None:
-    loop = LoopAhead()
+async def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_one_lasts() -> None:
+    time, waited_s = LoopTime(), 0
 
     async def nowhere() -> None:
-        loop.ahead_s += 10
+        nonlocal waited_s
+        time.forward(10)
+        waited_s += 10
 
-    with asyncio.Runner(loop_factory=lambda: loop) as runner, pytest.raises(NodeUnreachable):
-        runner.run(Forwarding("", lambda _: True, lambda: 0, 60.0).socket_anywhere(nowhere, "/"))
-    assert loop.ahead_s > 60
+    with pytest.raises(NodeUnreachable):
+        await Forwarding("", lambda _: True, lambda: 0, 60.0).socket_anywhere(nowhere, "/")
+    assert waited_s > 60

@@ -64,12 +64,3 @@ class LoopTime:
 
     def forward(self, seconds: float) -> None:
         self._ahead_s += seconds
-
-
-class LoopAhead(asyncio.SelectorEventLoop):
-    """An event loop whose clock is ahead of the machine's, by as much as a test says."""
-
-    ahead_s = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.ahead_s

@@ -218,6 +218,11 @@ def parse_source_uri(text: str, *, from_client: bool = False, is_address: bool =
     return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms, audio=audio)
 
 
+def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
+    """The URI that a client wrote. `came_through_proxy` is kept in it, for the policy. Raises `BadRequest`."""
+    return replace(parse_source_uri(text, from_client=True), came_through_proxy=came_through_proxy)
+
+
 def search_uri(key: str, words: str, *, given: str | None = None) -> SourceUri:
     """The search for `words` at the site with this key. Raises BadRequest."""
     plain = " ".join(words.split())

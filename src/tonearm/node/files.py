@@ -11,10 +11,10 @@ from tonearm.core.errors import LoadFailed, RequestError, UploadsOff
 from tonearm.core.failure import PlayError
 from tonearm.core.library import LibraryEntry, LibraryListing, LibrarySettings, sent_name
 from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri, initial_track_info, text_of_file
+from tonearm.core.source_uri import SourceUri, client_uri, initial_track_info, text_of_file
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.opening.track_loader import TrackLoader
-from tonearm.node.tracks import client_uri, request_error
+from tonearm.node.tracks import request_error
 from tonearm.sources.library import Library
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.uploads import Uploads

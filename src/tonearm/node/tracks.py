@@ -30,8 +30,8 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import (
     MAX_URI_CHARACTERS,
     SourceUri,
+    client_uri,
     initial_track_info,
-    parse_source_uri,
     uri_for_logs,
 )
 from tonearm.core.track import NO_METADATA, Track
@@ -186,11 +186,6 @@ class Lookup:
             return await self._opener.direct_uri(client_uri(url, came_through_proxy))
         except PlayError as error:
             raise request_error(error.failure, ResolveFailed) from error
-
-
-def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
-    """The URI that a client wrote. `came_through_proxy` is kept in it, for the policy. Raises `BadRequest`."""
-    return replace(parse_source_uri(text, from_client=True), came_through_proxy=came_through_proxy)
 
 
 # Failures that are refusals, such as those of a redirect, an address or a symbolic link.

@@ -26,9 +26,9 @@ from tonearm.core.play_queue import Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.source_uri import (
     SourceUri,
+    client_uri,
     has_playlist_ending,
     hint_for_link,
-    parse_source_uri,
 )
 from tonearm.core.typed_text import Meaning, what_is_meant
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
@@ -280,8 +280,7 @@ class SourceOpener:
 
         def is_there(path: str) -> bool:
             try:
-                uri = parse_source_uri(path, from_client=True)
-                admitted = self.admit(dataclasses.replace(uri, came_through_proxy=came_through_proxy))
+                admitted = self.admit(client_uri(path, came_through_proxy))
             except RequestError:
                 return False
             return admitted.kind == "file" and self._files.has(admitted.path)
