@@ -159,9 +159,10 @@ async def test_who_waits_asks_nothing_while_the_bot_is_out_of_the_channel(
     waiting = asyncio.create_task(link.ready(60))
     await eventually(lambda: "voice?wait=1000" in asked, "it waits")
     await link.take(state(None))
+    before = asked.count("voice?wait=1000")  # twice, if the machine takes a second for this
     for _ in range(20):
         await link.status()
-    assert asked.count("voice?wait=1000") == 1
+    assert asked.count("voice?wait=1000") == before
     await link.take(server("t2"))
     await link.take(state(9, "s2"))
     voices.of["p"].becomes(VoicePhase.CONNECTED)
