@@ -1,6 +1,7 @@
 """What tests say to a running node about the voice of a player, and how its node is configured."""
 
 import base64
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,17 @@ def packets_of_song(node: RunningNode) -> list[bytes]:
     """The packets of song.opus, which every node of these tests has."""
     with av.open(node.folder / "song.opus") as media:
         return [bytes(packet) for packet in media.demux() if packet.size]
+
+
+async def no_more_lost_than_told(node: RunningNode, sounds: Sequence[bytes | None], source: Sequence[bytes]) -> None:
+    """The channel hears the packets of `source` from its begin, in their order. Where one is left out, because the
+    machine let nobody send it in time, the player's state counts it as dropped."""
+    left_out = at = 0
+    for sound in sounds:
+        assert sound is not None
+        place = source.index(sound, at)
+        left_out, at = left_out + place - at, place + 1
+    await until_state(node, "p", lambda state: state["voice"]["packets"]["dropped"] >= left_out)
 
 
 def nothing_was_in_the_clear(node: RunningNode, session: VoiceSession) -> None:
