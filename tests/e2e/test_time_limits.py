@@ -30,7 +30,7 @@ def full_server() -> Iterator[int]:
 
 @pytest.mark.timing
 async def test_servers_get_as_much_time_as_the_configuration_gives_them_and_the_log_says_so(tmp_path: Path) -> None:
-    times = "connect_timeout_s = 1\nheaders_timeout_s = 1\nstall_timeout_s = 1\nstart_timeout_s = 3\n"
+    times = "connect_timeout_s = 1\nheaders_timeout_s = 2\nstall_timeout_s = 2\nstart_timeout_s = 5\n"
     config = f'{IMPATIENT}[logging]\nlevel = "debug"\n[sources]\n{times}'
     song = wav(music(20.0))
     async with MediaServer() as server, running_node(tmp_path, config) as node:
@@ -39,7 +39,7 @@ async def test_servers_get_as_much_time_as_the_configuration_gives_them_and_the_
                 "connect_timeout_s": (f"http://127.0.0.1:{port}/song.wav", "connect"),
                 "headers_timeout_s": (server.serve("/silent.wav", stall()), "connect"),
                 "start_timeout_s": (
-                    server.serve("/drips.wav", drip(b"HTTP/1.1 200 OK\r\n\r\n" + song, 0.1)),
+                    server.serve("/drips.wav", drip(song, 0.1, head=b"HTTP/1.1 200 OK\r\n\r\n")),
                     "read",
                 ),
                 "stall_timeout_s": (

@@ -134,10 +134,11 @@ def raw(data: bytes) -> Answer:
     return answer
 
 
-def drip(data: bytes, every_s: float) -> Answer:
-    """These bytes one by one."""
+def drip(data: bytes, every_s: float, *, head: bytes = b"") -> Answer:
+    """These bytes one by one, after a head that comes at once."""
 
     async def answer(_: Request, reply: Reply) -> None:
+        await reply.send(head)
         for byte in data:
             await reply.send(bytes((byte,)))
             await asyncio.sleep(every_s)
