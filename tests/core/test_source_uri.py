@@ -393,3 +393,12 @@ def test_a_long_text_is_told_in_no_time_to_speak_of(text: str) -> None:
     begun_s = time.process_time()
     assert uri_for_logs(text) == text
     assert time.process_time() - begun_s < 10
+
+
+@pytest.mark.parametrize("host", ["".join(map(chr, range(0x4E00, 0x4E00 + 4000))), "\ufdfa" * 4000, "\ufdfa" * 253])
+def test_a_long_name_of_a_host_is_refused_in_no_time_to_speak_of(host: str) -> None:
+    begun_s = time.process_time()
+    for _ in range(20):
+        with pytest.raises(BadRequest, match="host"):
+            parse_source_uri(f"http://{host}/")
+    assert time.process_time() - begun_s < 10

@@ -507,13 +507,19 @@ def normalise_host(host: str) -> str:
     address, compressed and without brackets. Raises BadRequest for any other text."""
     if host.startswith("["):
         return _ipv6(host)
+    if len(host) > _MAX_HOST_CHARACTERS + len("."):  # before it is folded, which takes long for a long text
+        raise _too_long(host)
     folded = _fold(host.translate(_IDEOGRAPHIC_FULL_STOPS))
     name = ".".join(_ascii_label(label, host) for label in folded.removesuffix(".").split("."))
     if _IPV4_NUMBER.fullmatch(name.rpartition(".")[2]):
         return _ipv4(name, host)
     if len(name) > _MAX_HOST_CHARACTERS:
-        raise BadRequest(f"A host name has at most {_MAX_HOST_CHARACTERS} characters; this one has {len(name)}.")
+        raise _too_long(name)
     return name
+
+
+def _too_long(name: str) -> BadRequest:
+    return BadRequest(f"A host name has at most {_MAX_HOST_CHARACTERS} characters; this one has {len(name)}.")
 
 
 def _fold(text: str) -> str:
@@ -523,10 +529,8 @@ def _fold(text: str) -> str:
 
 
 def _ascii_label(label: str, host: str) -> str:
-    if label.isascii():
-        ascii_label = label
-        is_valid = _ASCII_LABEL.fullmatch(label) is not None
-    else:
+    ascii_label, is_valid = label, _ASCII_LABEL.fullmatch(label) is not None
+    if not label.isascii() and len(label) <= _MAX_LABEL_CHARACTERS:  # Punycode takes seconds for a long one
         ascii_label = "xn--" + label.encode("punycode").decode("ascii")
         is_valid = all(letter in "-_" or unicodedata.category(letter)[0] in "LMN" for letter in label)
     if not is_valid or len(ascii_label) > _MAX_LABEL_CHARACTERS:
