@@ -1,5 +1,7 @@
 """What strangers wrote steers neither terminal nor log."""
 
+import time
+
 import pytest
 
 from tonearm.core.printable import one_line, printable, text_for_logs
@@ -36,3 +38,10 @@ def test_one_line_has_no_blanks_but_single_ones() -> None:
 )
 def test_nothing_secret_and_one_line(text: str, expected: str) -> None:
     assert text_for_logs(text) == expected
+
+
+@pytest.mark.parametrize("text", ["GET /" + "a." * 100_000 + "/a://", "a://" + "a@" * 100_000, "://" * 100_000])
+def test_a_long_text_takes_no_time_to_speak_of(text: str) -> None:
+    begun_s = time.process_time()
+    text_for_logs(text)
+    assert time.process_time() - begun_s < 10

@@ -1,4 +1,5 @@
 import contextlib
+import time
 from dataclasses import replace
 
 import pytest
@@ -385,3 +386,19 @@ def test_what_looks_like_a_host_gets_a_hint(text: str, link: str | None) -> None
 )
 def test_a_link_is_told_without_what_may_be_secret_whatever_blanks_are_in_it(uri: str, expected: str) -> None:
     assert uri_for_logs(uri) == expected
+
+
+@pytest.mark.parametrize("text", ["www." * 20_000 + "!", "a." * 20_000 + "!", "www.a:" + "1" * 80_000 + "!"])
+def test_a_long_text_is_told_in_no_time_to_speak_of(text: str) -> None:
+    begun_s = time.process_time()
+    assert uri_for_logs(text) == text
+    assert time.process_time() - begun_s < 10
+
+
+@pytest.mark.parametrize("host", ["".join(map(chr, range(0x4E00, 0x4E00 + 4000))), "\ufdfa" * 4000, "\ufdfa" * 253])
+def test_a_long_name_of_a_host_is_refused_in_no_time_to_speak_of(host: str) -> None:
+    begun_s = time.process_time()
+    for _ in range(20):
+        with pytest.raises(BadRequest, match="host"):
+            parse_source_uri(f"http://{host}/")
+    assert time.process_time() - begun_s < 10

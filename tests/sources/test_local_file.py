@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.fetching import failure_of, opened, opener
+from tests.support.fetching import failure_of, opened, opener, playlist_of
 from tests.support.media_server import MediaServer, media
 from tests.support.processes import descriptors_left, open_descriptors
 from tonearm.core.errors import SourceRefused
@@ -55,6 +55,14 @@ async def test_paths_and_file_uris(music: Path) -> None:
             assert await content(uri) == b"sound"
             assert await content(uri, (str(music),)) == b"sound"
     assert await content(f"file://localhost{music}/a%20song%20%231.mp3") == b"sound"
+
+
+async def test_a_list_that_takes_a_file_for_a_folder_leaves_no_file_open(music: Path) -> None:
+    (music / "album.flac").write_bytes(b"sound")
+    (music / "a.m3u").write_text("album.flac\nalbum.flac/01.flac\n")
+    playlist = await playlist_of(f"{music}/a.m3u")
+    assert playlist.entries[0].uri.path == f"{music}/album.flac"
+    assert open_below(music) == []
 
 
 async def test_name_is_the_file_name(music: Path) -> None:

@@ -170,7 +170,7 @@ def _voice(config: Config) -> Iterator[Finding]:
 def _told_by(module: str, *words: str, **variables: str) -> dict[str, Any] | str:
     """The JSON report of a trial of one of our modules in its own process, or the reason why there is none."""
     done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
-        [sys.executable, "-m", module, *words],
+        [sys.executable, "-P", "-m", module, *words],
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -3,8 +3,9 @@
 import re
 from typing import Final
 
-# scheme, userinfo, host and path, query and fragment
-_URI: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/?#@]*@)?([^\s?#]*)([?#]\S*)?")
+# What follows the scheme: userinfo, host and path, query and fragment. To look for the scheme, too, would take hours in
+# some texts.
+_URI: Final = re.compile(r"://([^\s/?#@]*@)?([^\s?#]*)([?#]\S*)?")
 # the query of a path, for example in a request line
 _QUERY: Final = re.compile(r"(?<=[^\s?])\?[^\s?=]*=\S*")
 
@@ -42,7 +43,5 @@ def text_for_logs(text: str) -> str:
     This is a safety net for text from other parties, in which a link with blanks has no recognisable end. Callers that
     have the URI itself write `core.source_uri.uri_for_logs` of it into their text.
     """
-    line = one_line(text)
-    if "://" in line:  # without it, the search for the pattern would be slow and in vain
-        line = _URI.sub(r"\1\3", line)
+    line = _URI.sub(r"://\2", one_line(text))
     return _QUERY.sub("", line) if "?" in line else line

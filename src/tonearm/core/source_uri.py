@@ -70,10 +70,12 @@ _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.I
 # The URI of a sound that a client sent.
 _SOUND: Final = re.compile(r"sound:([0-9a-f]{1,64})", re.ASCII | re.IGNORECASE)
 # A host as people write it: `www.…`, a name with a path, a name in one of the most usual domains, or a name with a
-# port.
+# port. All parts are as short as in names of hosts, because longer ones would take hours in some texts.
+_LABELS: Final = r"(?:[a-z0-9-]{1,63}\.){0,126}"
 _HOST_WITHOUT_SCHEME: Final = re.compile(
-    r"(?:[a-z0-9-]+\.)*(?:www\.[a-z0-9.-]+|[a-z0-9-]+\.(?:[a-z]{2,24}(?=[/?])|(?:com|net|org|fm|tv)\b))(?::[0-9]+)?(?:[/?].*)?$"
-    r"|(?:[a-z0-9-]+\.)*[a-z0-9-]+:(?P<port>[0-9]{1,5})(?:[/?].*)?$",
+    rf"{_LABELS}(?:www\.[a-z0-9.-]{{1,253}}|[a-z0-9-]{{1,63}}\.(?:[a-z]{{2,24}}(?=[/?])|(?:com|net|org|fm|tv)\b))"
+    r"(?::[0-9]{1,5})?(?:[/?].*)?$"
+    rf"|{_LABELS}[a-z0-9-]{{1,63}}:(?P<port>[0-9]{{1,5}})(?:[/?].*)?$",
     re.ASCII | re.IGNORECASE,
 )
 _SHOWN_CHARACTERS: Final = 200
@@ -505,13 +507,19 @@ def normalise_host(host: str) -> str:
     address, compressed and without brackets. Raises BadRequest for any other text."""
     if host.startswith("["):
         return _ipv6(host)
+    if len(host) > _MAX_HOST_CHARACTERS + len("."):  # before it is folded, which takes long for a long text
+        raise _too_long(host)
     folded = _fold(host.translate(_IDEOGRAPHIC_FULL_STOPS))
     name = ".".join(_ascii_label(label, host) for label in folded.removesuffix(".").split("."))
     if _IPV4_NUMBER.fullmatch(name.rpartition(".")[2]):
         return _ipv4(name, host)
     if len(name) > _MAX_HOST_CHARACTERS:
-        raise BadRequest(f"A host name has at most {_MAX_HOST_CHARACTERS} characters; this one has {len(name)}.")
+        raise _too_long(name)
     return name
+
+
+def _too_long(name: str) -> BadRequest:
+    return BadRequest(f"A host name has at most {_MAX_HOST_CHARACTERS} characters; this one has {len(name)}.")
 
 
 def _fold(text: str) -> str:
@@ -521,10 +529,8 @@ def _fold(text: str) -> str:
 
 
 def _ascii_label(label: str, host: str) -> str:
-    if label.isascii():
-        ascii_label = label
-        is_valid = _ASCII_LABEL.fullmatch(label) is not None
-    else:
+    ascii_label, is_valid = label, _ASCII_LABEL.fullmatch(label) is not None
+    if not label.isascii() and len(label) <= _MAX_LABEL_CHARACTERS:  # Punycode takes seconds for a long one
         ascii_label = "xn--" + label.encode("punycode").decode("ascii")
         is_valid = all(letter in "-_" or unicodedata.category(letter)[0] in "LMN" for letter in label)
     if not is_valid or len(ascii_label) > _MAX_LABEL_CHARACTERS:

@@ -128,11 +128,12 @@ class FileOpener:
         """The names of a folder's entries, in no order; empty for a folder that may not be read. Blocks."""
         try:
             self.check(folder)
-            self._open_now(folder)
+            descriptor, _ = self._open_now(folder)
         except IsFolderError as found:
             return found.names
         except (SourceRefused, PlayError):
-            pass
+            return ()
+        os.close(descriptor)  # of a file
         return ()
 
     def _open_now(self, path: str) -> tuple[int, int]:

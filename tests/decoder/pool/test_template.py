@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -313,6 +313,14 @@ def ends_of_a_start() -> Iterator[tuple[int, int]]:
 async def test_a_number_that_is_no_child_is_refused() -> None:
     with pytest.raises(ChildProcessError):
         ForkedProcess(1)
+
+
+async def test_no_module_of_the_working_folder_is_imported(tmp_path: Path, song: Path) -> None:
+    """The folder of a bot may have a `queue.py` of its own, and a folder of strangers' music anything."""
+    (tmp_path / "queue.py").write_text("raise SystemExit('it was imported')\n")
+    with chdir(tmp_path):
+        async with templated_pool(start=start_interpreter) as (pool, _):
+            await Owner(pool).plays(song)
 
 
 async def test_pools_share_a_template(song: Path) -> None:

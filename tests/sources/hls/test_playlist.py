@@ -168,6 +168,13 @@ class TestMediaPlaylists:
             parse_hls("#EXTM3U\n" + "\n".join(lines))
         assert time.process_time() - begun_s < 10
 
+    def test_many_keys_before_many_segments_take_no_time_to_speak_of(self) -> None:
+        begun_s = time.process_time()
+        parsed = parse_hls("#EXTM3U\n" + f"{DRM}\n" * 50_000 + f"{NO_KEY}\n" + "#EXTINF:1,\na\n" * 20_000)
+        assert isinstance(parsed, MediaPlaylist)
+        assert len(parsed.segments) == 20_000
+        assert time.process_time() - begun_s < 10
+
     @pytest.mark.parametrize(
         ("text", "expected"),
         [

@@ -79,7 +79,7 @@ def start_interpreter(
     """Runs one of our modules, by default that of decoder processes, in a new interpreter, in a session (setsid) of its
     own. `interpreter` is the path of its program, None for the interpreter of this process. Raises `OSError`."""
     return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-        [interpreter or sys.executable, "-m", module, *map(str, arguments)],
+        [interpreter or sys.executable, "-P", "-m", module, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=descriptors,

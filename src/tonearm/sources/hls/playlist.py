@@ -194,25 +194,29 @@ class _Encryption:
     """
 
     def __init__(self) -> None:
-        self._ways: list[Mapping[str, str]] = []
-        self._is_used = False
+        self._first_method = self._last_method = "NONE"
+        self._plain: Mapping[str, str] | None = None  # the attributes of the first plain key
+        self._is_used = True
 
     def add(self, attributes: Mapping[str, str]) -> None:
+        method = attributes.get("METHOD", "unknown method")
         if self._is_used:
-            self._ways, self._is_used = [], False
-        self._ways.append(attributes)
+            self._first_method, self._plain, self._is_used = method, None, False
+        self._last_method = method
+        is_plain = method == "AES-128" and attributes.get("KEYFORMAT", "identity").lower() == "identity"
+        if is_plain and self._plain is None:
+            self._plain = attributes
 
     def key(self, number: int) -> Key | None:
         """The key that applies here, in segment `number`; None without encryption. Raises `PlayError` and
         `ValueError`."""
         self._is_used = True
-        methods = [way.get("METHOD", "unknown method") for way in self._ways]
-        if not methods or methods[-1] == "NONE":
+        if self._last_method == "NONE":
             return None
-        for way, method in zip(self._ways, methods, strict=True):
-            if method == "AES-128" and way.get("KEYFORMAT", "identity").lower() == "identity":
-                return Key(way["URI"], _iv(way["IV"]) if "IV" in way else number.to_bytes(16, "big"))
-        shown = re.sub("[^A-Za-z0-9 -]", "", methods[0])[:40]
+        if self._plain is not None:
+            iv = _iv(self._plain["IV"]) if "IV" in self._plain else number.to_bytes(16, "big")
+            return Key(self._plain["URI"], iv)
+        shown = re.sub("[^A-Za-z0-9 -]", "", self._first_method)[:40]
         message = f"The HLS stream is encrypted ({shown}, with a key that only licensed players get)."
         hint = "Give a stream without DRM; of encrypted streams, those with AES-128 and a key by URI play."
         raise playlist_error(FailureCode.UNSUPPORTED_CODEC, message, hint)

@@ -211,11 +211,11 @@ def resolve_problem(failure: PlayFailure) -> PlayError:
 def plain_reason(text: str) -> str:
     """yt-dlp's message as a plain line, without colours, advice for its command line, Python's causes and
     tracebacks."""
-    text = _ANSI.sub("", text[:_MAX_INPUT_CHARACTERS])
+    # Without runs of blanks, in which the patterns would search for long.
+    line = one_line(_ANSI.sub("", text[:_MAX_INPUT_CHARACTERS]))
     for pattern in _BOILERPLATE:
-        text = pattern.sub("", text)
-    text = _PREFIX.sub("", text.strip(), count=1)
-    line = one_line(text)
+        line = pattern.sub("", line)
+    line = _PREFIX.sub("", line, count=1)
     if len(line) > _MAX_CHARACTERS:
         line = line[: _MAX_CHARACTERS - 1] + "…"
     return line.rstrip(" .:;") or "yt-dlp gave no reason"
