@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tests.support.pictures import flac_with, png
 from tests.support.running_node import RunningNode
 from tonearm.client import (
@@ -271,6 +272,25 @@ async def test_who_plays_to_nobody_is_told(node: Node) -> None:
     told = asyncio.Event()
     player.on_inactive(0.0, lambda _: told.set())
     await asyncio.wait_for(told.wait(), 60)
+
+
+@pytest.mark.parametrize("by", ["the program", "somebody else"])
+async def test_nobody_is_told_that_a_deleted_player_is_inactive(node: Node, by: str) -> None:
+    """There may be another player of its id by then."""
+    time = LoopTime()
+    player = await node.create_player("a")
+    told: list[Player] = []
+    player.on_inactive(300.0, told.append)
+    if by == "the program":
+        await player.delete()
+    else:
+        await node.request("DELETE", "/v0/players/a")
+        await eventually(lambda: player._following is not None and player._following.done(), "its events have ended")
+    later = asyncio.ensure_future(asyncio.sleep(300.0))
+    await asyncio.sleep(0)
+    time.forward(300.0)
+    await later
+    assert told == []
 
 
 async def test_what_can_be_asked_of_a_node(node: Node, process: RunningNode) -> None:
