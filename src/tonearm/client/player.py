@@ -353,8 +353,10 @@ class Player:
         is only one call at a time. Call the returned function to stop."""
         asking, looks_again = asyncio.Lock(), True
 
-        async def look(_: object) -> None:
+        async def look(event: object) -> None:
             nonlocal looks_again
+            if isinstance(event, QueueEnd) and self.state is State.FAILED:
+                return  # more of what cannot be played would be asked for without end
             looks_again = True
             if asking.locked():
                 return
