@@ -180,6 +180,24 @@ async def test_a_player_stays_while_its_voice_client_connects_again_and_leaves_w
     assert not [*connected]
 
 
+@pytest.mark.parametrize("player_id", [None, "another"])
+async def test_a_bot_that_was_sent_away_and_joins_again_stays(process: RunningNode, player_id: str | None) -> None:
+    """Also when the player from before ends its watch, a minute after it was sent away."""
+    async with Node(process.url) as node, fake_voice() as voice, asyncio.timeout(60):
+        before = await join(voice.channel, node, "tone.wav")
+        await voice.channel.voice_client.on_voice_state_update({"channel_id": None, "session_id": "s"})
+        player = await join(voice.channel, node, "tone.wav", player_id=player_id)
+        await before.leave()
+        assert voice.channel.voice_client is player.voice
+        assert [one.id for one in await node.players()] == [player.id]
+        assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
+        assert before._leaving is not None
+        with pytest.raises(asyncio.CancelledError):
+            await before._leaving
+        await player.leave()
+        assert voice.channel.voice_client is None
+
+
 async def test_a_join_that_fails_leaves_the_channel(process: RunningNode) -> None:
     async with Node(process.url) as node, fake_voice() as voice:
         with pytest.raises(BadRequest):

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tests.support.pictures import flac_with, png
 from tests.support.running_node import RunningNode
 from tonearm.client import (
@@ -25,6 +26,8 @@ from tonearm.client import (
     Player,
     PlayerExists,
     PlayerNotFound,
+    PlayerUpdate,
+    QueueEnd,
     State,
     TonearmError,
     TrackEnd,
@@ -142,6 +145,21 @@ async def test_events_are_named_by_class_or_by_name_and_come_in_order(node: Node
         assert (ended.track.info.title, ended.reason.value) == ("clip", "finished")
         await eventually(lambda: "QueueEnd" in seen, "the queue is at its end")
     assert seen == ["TrackStart", "TrackStart", "TrackStart", "TrackEnd"] * 2 + ["QueueEnd"]
+
+
+async def test_a_queue_whose_last_track_cannot_be_played_has_an_end_too(node: Node) -> None:
+    player = await node.create_player("a", "clip.wav")
+    await player.queue.put("missing.wav")
+    ends: list[QueueEnd] = []
+    player.on(QueueEnd, ends.append)
+    async with player.audio():
+        await eventually(lambda: ends, "the queue is at its end")
+    (end,) = ends
+    assert end.track is not None
+    assert (end.track.info.identifier, player.state) == ("missing.wav", State.FAILED)
+    await player.skip()  # from the track that has failed already
+    await eventually(lambda: player.state is State.IDLE, "it is idle")
+    assert ends == [end]
 
 
 async def test_who_waits_is_told_when_nothing_will_come(node: Node) -> None:
@@ -266,11 +284,47 @@ async def test_a_queue_is_refilled_until_it_is_long_enough(node: Node) -> None:
     off()
 
 
+async def test_a_queue_is_not_refilled_without_end_with_what_cannot_be_played(node: Node) -> None:
+    player = await node.create_player("radio")
+    asked = 0
+
+    async def more(of: Player) -> list[str]:
+        nonlocal asked
+        asked += 1
+        return ["missing.wav"]
+
+    off = player.refill(more)
+    async with player.audio(), asyncio.timeout(60):
+        await player.wait_for(PlayerUpdate, check=lambda event: event.state is State.FAILED)
+    await node.info()
+    assert asked == 1
+    off()
+
+
 async def test_who_plays_to_nobody_is_told(node: Node) -> None:
     player = await node.create_player("a", "song.wav")
     told = asyncio.Event()
     player.on_inactive(0.0, lambda _: told.set())
     await asyncio.wait_for(told.wait(), 60)
+
+
+@pytest.mark.parametrize("by", ["the program", "somebody else"])
+async def test_nobody_is_told_that_a_deleted_player_is_inactive(node: Node, by: str) -> None:
+    """There may be another player of its id by then."""
+    time = LoopTime()
+    player = await node.create_player("a")
+    told: list[Player] = []
+    player.on_inactive(300.0, told.append)
+    if by == "the program":
+        await player.delete()
+    else:
+        await node.request("DELETE", "/v0/players/a")
+        await eventually(lambda: player._following is not None and player._following.done(), "its events have ended")
+    later = asyncio.ensure_future(asyncio.sleep(300.0))
+    await asyncio.sleep(0)
+    time.forward(300.0)
+    await later
+    assert told == []
 
 
 async def test_what_can_be_asked_of_a_node(node: Node, process: RunningNode) -> None:

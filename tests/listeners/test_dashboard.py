@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.listeners.test_public_page import opened
 from tests.support.audio_files import flac, tone, wav
-from tests.support.browser import Browser, browsing
+from tests.support.browser import CHROMIUM, Browser, browsing
 from tests.support.dashboard_command import dashboard_before_two, running_dashboard
 from tests.support.e2e_players import create, done, enqueue, order, patch, state, until_state, waiting_uris
 from tests.support.eventually import eventually
@@ -627,6 +628,28 @@ async def test_the_page_comes_back_with_the_node(tmp_path: Path) -> None:
                 await other.get_by_role("link", name="lobby").wait_for()
                 await browser.button("Pause").click()
                 await until_state(second, "lobby", lambda now: now["paused"])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+async def test_the_stream_of_a_page_without_worklets_comes_back_with_the_node(tmp_path: Path) -> None:
+    media(tmp_path)
+    config = '[state]\npath = "state.sqlite"\n'
+    async with running_node(tmp_path, config) as first:
+        await create(first, "lobby", "one.flac")
+        async with opened(f"{first.url}/dashboard/#/0/lobby", tmp_path / "profile") as tab:
+            button = "[...document.querySelectorAll('button')].find((one) => one.textContent === '{}')"
+            await eventually(lambda: tab.value(f"Boolean({button.format('Listen here')})"), "the player is shown")
+            # As on a page that is neither from this machine nor by https.
+            await tab.value("Object.defineProperty(BaseAudioContext.prototype, 'audioWorklet', {value: undefined})")
+            await tab.value(f"{button.format('Listen here')}.click()")
+            await until_state(first, "lobby", lambda now: now["listeners"] == 1)
+            heard = "document.querySelector('.listen [role=status]').textContent"
+            await eventually(lambda: tab.value(f"{heard}.startsWith('WAV')"), "it is heard")
+            first.stop()
+            await eventually(lambda: tab.value(f"{heard} === 'connection lost, trying again'"), "it is lost")
+            async with running_node(tmp_path, config, arguments=("--port", str(first.port))) as second:
+                await until_state(second, "lobby", lambda now: now["listeners"] == 1)
+                await eventually(lambda: tab.value(f"{heard}.startsWith('WAV')"), "it is heard again")
 
 
 async def test_a_page_that_is_let_in_no_more_stops_trying(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -71,6 +71,24 @@ async def test_the_radio_shows_what_plays(tmp_path: Path) -> None:
             body = {"uri": "two.wav"}
             assert (await public.node.request("PUT", "/v0/players/radio/track", body, headers=OWNER)).status == 201
             await eventually(lambda: tab.value(f"{title} === 'two'"), "the next title")
+
+
+async def test_the_radio_plays_on_when_its_node_was_started_again(tmp_path: Path) -> None:
+    (tmp_path / "one.wav").write_bytes(wav(music(60.0)))
+    config, body = public_config(), {"id": "radio", "uri": "one.wav"}
+    async with pages() as here, AsyncExitStack() as until_restart:
+        public = await until_restart.enter_async_context(started_public(tmp_path, config))
+        assert (await public.node.request("POST", "/v0/players", body, headers=OWNER)).status == 201
+        url = f"{here}/radio.html?player=radio&at=http://127.0.0.1:{public.port}"
+        async with opened(url, tmp_path / "profile") as tab:
+            sounds = "!radio.paused && radio.currentTime > 0.5"
+            await eventually(lambda: tab.value("radio.play(), true"), "it is begun")
+            await eventually(lambda: tab.value(sounds), "it sounds")
+            first = await tab.value("radio.src")
+            await until_restart.aclose()
+            async with started_public(tmp_path, config.replace("port = 0", f"port = {public.port}")) as again:
+                assert (await again.node.request("POST", "/v0/players", body, headers=OWNER)).status == 201
+                await eventually(lambda: tab.value(f"radio.src !== '{first}' && {sounds}"), "it sounds again")
 
 
 # What a script gets: the status and the error's code, or what the browser says when it keeps the answer back.

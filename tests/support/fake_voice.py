@@ -91,6 +91,11 @@ class FakeGuild:
         self._voice = voice
         self.me = SimpleNamespace(voice=None)
 
+    @property
+    def voice_client(self) -> discord.VoiceClient | None:
+        client: discord.VoiceClient | None = self._voice.channel.voice_client
+        return client
+
     async def change_voice_state(self, *, channel: Any, self_mute: bool = False, self_deaf: bool = False) -> None:
         client = self._voice.channel.voice_client
         if client is None:

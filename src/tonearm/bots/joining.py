@@ -11,7 +11,6 @@ from typing import Any, Protocol, Self
 
 from tonearm.bots.source import FrameSource
 from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State, TonearmError
-from tonearm.client.connection import Connection
 
 _MEMBERS_INTERVAL_S = 5.0  # between two checks of the channel's members
 _CONNECTED_AGAIN_S = 60.0  # a library connects again after a fault, and with each move
@@ -52,17 +51,15 @@ class VoicePlayer(Player):
 
     voice: VoiceClient
     source: FrameSource
+    is_there = False  # in a channel
     _leaving: asyncio.Task[None] | None = None
-
-    def __init__(self, connection: Connection, player_id: str) -> None:
-        super().__init__(connection, player_id)
-        self._has_left = False
 
     def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
         """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`,
         or no connection for a minute; None: never."""
         self.voice, self.source = voice, source
         voice.play(source)
+        self.is_there = True
         if leave_after_s is not None:
             self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
         return self
@@ -83,16 +80,22 @@ class VoicePlayer(Player):
 
     async def leave(self, *, delete: bool = True) -> None:
         """Leaves the channel. With `delete` the node's player is deleted, else it plays on for other listeners."""
-        if self._has_left:
+        if not self.is_there:
             return
-        self._has_left = True
+        self.end_sound()
+        self.voice.stop()
+        guild = getattr(self.voice.channel, "guild", None)
+        if getattr(guild, "voice_client", None) in (None, self.voice):  # else the bot was sent away, and came again
+            await self.voice.disconnect(force=True)
+        if delete:
+            await self.delete()
+
+    def end_sound(self) -> None:
+        """Ends the sound, but neither the voice client's connection nor the node's player."""
+        self.is_there = False
         if self._leaving is not None and self._leaving is not asyncio.current_task():
             self._leaving.cancel()
         self.source.close()
-        self.voice.stop()
-        await self.voice.disconnect(force=True)
-        if delete:
-            await self.delete()
 
     async def _leave_when_alone(self, after_s: float) -> None:
         alone_s = apart_s = 0.0
@@ -133,7 +136,10 @@ class JoiningSource(FrameSource):
         voice = await channel.connect()
         async with AsyncExitStack() as undoing:
             undoing.push_async_callback(voice.disconnect, force=True)
+            earlier = node.player(name)
             player, is_new = await _created_or_taken_over(node, name, track, metadata)
+            if isinstance(earlier, VoicePlayer) and earlier.is_there:  # the bot was sent away
+                earlier.end_sound()
             if is_new:
                 undoing.push_async_callback(_delete, player)
             source = cls(player)

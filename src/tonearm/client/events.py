@@ -27,6 +27,8 @@ from tonearm.protocol.replies import PlayerStateFields, TrackOut, Voice
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 
+_AT_END: Final = frozenset({State.IDLE, State.FAILED})
+
 _CLOSE_REASONS: Final[Mapping[int, str]] = {
     CloseCode.GOING_AWAY: "The node is shutting down.",
     CloseCode.TOO_SLOW: "The node closed the connection, because the program was too slow for it.",
@@ -52,8 +54,8 @@ class Reconnected:
 
 @dataclass(frozen=True, slots=True)
 class QueueEnd:
-    """The last track ended and the queue is empty, so the player is idle. `track` is the track that ended. It is None
-    if the track ended while the connection was lost."""
+    """The player has nothing more to play: its last track ended, and it is idle, or that track could not be played, and
+    it is failed. `track` is the track that ended. It is None if the track ended while the connection was lost."""
 
     id: str
     track: TrackOut | None
@@ -209,8 +211,8 @@ class EventStream:
         if not isinstance(event, PlayerState | PlayerUpdate):
             return [event]
         was, self._state = self._state, event.state
-        ended, self._ended = self._ended, None if event.state is State.IDLE else self._ended
-        if event.state is not State.IDLE or was is State.IDLE or (was is None and ended is None):
+        ended, self._ended = self._ended, None if event.state in _AT_END else self._ended
+        if event.state not in _AT_END or was in _AT_END or (was is None and ended is None):
             return [event]
         if ended is None:  # The event arrived while the connection was lost.
             return [event, QueueEnd(self._id, None)]

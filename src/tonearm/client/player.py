@@ -353,8 +353,10 @@ class Player:
         is only one call at a time. Call the returned function to stop."""
         asking, looks_again = asyncio.Lock(), True
 
-        async def look(_: object) -> None:
+        async def look(event: object) -> None:
             nonlocal looks_again
+            if isinstance(event, QueueEnd) and self.state is State.FAILED:
+                return  # more of what cannot be played would be asked for without end
             looks_again = True
             if asking.locked():
                 return
@@ -372,13 +374,14 @@ class Player:
 
     def on_inactive(self, after_s: float, callback: Callable[[Self], Awaitable[None] | None]) -> Callable[[], None]:
         """Calls `callback` when the player has had nothing to play, or no listeners, for `after_s`. Call the returned
-        function to stop."""
+        function to stop. It is not called for a deleted player."""
         timer: asyncio.TimerHandle | None = None
 
         def fire() -> None:
             nonlocal timer
             timer = None
-            self._call(callback, self)
+            if self._following is not None and not self._following.done():  # else it is deleted, or another's
+                self._call(callback, self)
 
         def look(_: object) -> None:
             nonlocal timer

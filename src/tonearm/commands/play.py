@@ -17,7 +17,6 @@ from tonearm.client import (
     Node,
     Player,
     PlayerExists,
-    PlayerUpdate,
     QueueEnd,
     Reconnected,
     State,
@@ -133,7 +132,7 @@ class _Playing(Hearing):
                 self._display.say(f"{event.error.message} {event.error.hint}")
             case Disconnected() | Reconnected() if sentence:
                 self._display.say(sentence)
-            case QueueEnd() | PlayerUpdate(state=State.FAILED):
+            case QueueEnd():
                 self._ended.set()
 
     def press(self, key: str) -> None:

@@ -11,6 +11,7 @@ import { Store, keep, kept } from "./store.js";
 /** @import { FromHearing, Heard, Measured } from "./types.js" */
 
 const ELEMENT_MS = 105; // by which the media element is behind the graph: measured in Chromium with PulseAudio, 105 to 110
+const RETRY_MS = 2000; // of a stream that was lost
 
 // What is known of the frames that come; `way` is how they come, `told` what the audio thread said.
 /** @type {Heard} */
@@ -183,10 +184,17 @@ export class Listening extends Store {
       this.state = state;
       this.tell();
     };
-    element.src = api.url(api.player(this.id, "/stream.wav")).href;
+    const play = () => {
+      element.src = api.url(api.player(this.id, "/stream.wav")).href;
+      return element.play();
+    };
+    const again = () => this.element === element && play().catch(() => {}); // `onerror` is told of it
     element.onplaying = () => changed("on");
-    element.onerror = () => changed("lost");
-    return element.play();
+    element.onerror = element.onended = () => {
+      changed("lost");
+      setTimeout(again, RETRY_MS);
+    };
+    return play();
   }
 
   // My volume, in this browser only. Where the browser has a graph, the graph does it: an iPhone's element cannot.
