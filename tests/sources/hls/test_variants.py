@@ -11,8 +11,20 @@ from typing import TypeAlias
 import pytest
 
 from tests.support.fetching import QUICK, opened, parts_of
+from tests.support.hand_time import LoopTime
 from tests.support.hls import LivePlaylist, encrypted, media_playlist, serve_text
-from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, redirect, status
+from tests.support.media_server import (
+    Answer,
+    MediaServer,
+    Reply,
+    Request,
+    in_turn,
+    media,
+    once_set,
+    redirect,
+    stall,
+    status,
+)
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError
 
@@ -342,6 +354,23 @@ async def test_a_long_live_playlist_is_not_read_all_the_time(server: MediaServer
         begun_s = time.monotonic()
         await parts_of(source)
         assert time.monotonic() - begun_s > 1.0
+
+
+async def test_a_jump_while_a_playlist_is_read_again_plays_on_by_the_new_links(server: MediaServer) -> None:
+    """The jump ends the reading of the playlist, so the playlist is read once more."""
+    time, has_expired, site = LoopTime(), asyncio.Event(), Site(server)
+    texts = [media_playlist([f"{name}?t={t}" for name in NAMES], duration_s=6.0) for t in (1, 2)]
+    for name, piece in zip(NAMES, PIECES, strict=True):
+        site.put(f"{name}?t=1", once_set(has_expired, status(403)))
+        site.put(f"{name}?t=2", media(piece))
+    first, second = (media(text.encode(), etag=None) for text in texts)
+    async with opened(site.put("index.m3u8", in_turn(first, stall(), second))) as source:
+        await server.asked_for("/hls/0.ts?t=1", 1)
+        time.forward(8.0)  # the playlist is older than its target duration
+        has_expired.set()
+        await server.asked_for("/hls/index.m3u8", 2)
+        place = source.reader.place_before(24_100)
+        assert await parts_of(source, place.offset) == [b"".join(PIECES[4:])]
 
 
 async def test_a_key_in_a_private_network_is_not_asked_for(server: MediaServer, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Opening URIs that may be pages: what is fetched, with which headers, and where it is looked for again."""
 
+import asyncio
+import contextlib
 import json
 from dataclasses import replace
 
 import pytest
 
 from tests.support.fetching import QUICK, opener, opening_fails, read_all
-from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
+from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, stall, status
 from tests.support.resolving import fake_sites, html, real_sites, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
@@ -137,6 +139,23 @@ async def test_a_page_is_not_asked_again_at_once(server: MediaServer) -> None:
         with pytest.raises(PlayError, match="status 403"):
             await body_of(opening, server.url("/fake/told"))
     assert pages_asked(server) == 2
+
+
+async def test_two_jumps_while_a_link_is_asked_for_anew_play_on_by_the_new_link(server: MediaServer) -> None:
+    """The second jump ends the transfer that asks the page, so the page is asked again for the others."""
+    first = expiring(server, "/1.mp3")
+    server.serve("/api/told", in_turn(told(first), stall(), told(server.serve("/2.mp3", media(BODY)))))
+    async with opener(resolver=fake_sites()) as opening:
+        source = await opening.open(parse_source_uri(server.url("/fake/told")))
+        assert isinstance(source, OpenedSource)
+        await server.asked_for("/api/told", 2)
+        jump = asyncio.create_task(source.reader.read_at(400_000, 1000))
+        await server.asked_for("/1.mp3", 3)
+        jump.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await jump
+        assert await source.reader.read_at(350_000, 1000) == BODY[350_000:351_000]
+        await source.close()
 
 
 async def test_where_the_page_gives_no_link_any_more_its_reason_is_told(server: MediaServer) -> None:

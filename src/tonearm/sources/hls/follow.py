@@ -123,9 +123,12 @@ class SegmentFollower:
         nothing has changed, when the playlist was read just now, or when the new playlist cannot be used."""
         if not self._is_old:
             return None
-        self._read_at_s = asyncio.get_running_loop().time()
+        before_s, self._read_at_s = self._read_at_s, asyncio.get_running_loop().time()
         try:
             stream = await find_stream(self._files, await self._files.playlist(self._stream.asked))
+        except asyncio.CancelledError:
+            self._read_at_s = before_s  # after a jump the reader must be able to read it
+            raise
         except PlayError as error:
             log.info("a playlist cannot be read again: %s", text_for_logs(error.failure.message))
             return None

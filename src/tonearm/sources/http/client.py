@@ -164,8 +164,12 @@ class SourceClient:
             now_s = time.monotonic()
             if now_s - self._renewed_at_s < self._client.renew_at_least_s:
                 return None
-            self._renewed_at_s = now_s
-            self._link = await self._renew()
+            before_s, self._renewed_at_s = self._renewed_at_s, now_s
+            try:
+                self._link = await self._renew()
+            except asyncio.CancelledError:
+                self._renewed_at_s = before_s  # a transfer that goes on must be able to ask
+                raise
             return self._link.uri
 
     async def get(self, uri: SourceUri, headers: Mapping[str, str]) -> Answer:
