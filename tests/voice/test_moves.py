@@ -30,6 +30,24 @@ async def test_a_move_is_made_beside_the_old_connection(node: RunningNode, certi
         assert (await state(node, "p"))["listeners"] == 1
 
 
+async def test_a_voice_moves_where_the_player_may_have_no_further_listener(tmp_path: Path, certificate: Path) -> None:
+    config = CONFIG.replace("[voice]", "max_listeners = 1\n[voice]")
+    (tmp_path / "song.opus").write_bytes(opus(music(60.0)))
+    async with (
+        running_node(tmp_path, config, variables={"SSL_CERT_FILE": str(certificate)}) as node,
+        voice_server(certificate) as old,
+        voice_server(certificate, channel_id=4) as new,
+    ):
+        await create(node, "p", "song.opus")
+        before = await join(node, old)
+        await before.heard(5)
+        await done(node, "PUT", "/v0/players/p/voice", voice(new, channelId="4"))
+        await (await new.session(1)).heard(10, more=False)
+        await before.until(lambda: before.closed_with, "the end of the old one")
+        shown = await until_voice(node, "p", "connected")
+        assert (shown["channelId"], (await state(node, "p"))["listeners"]) == ("4", 1)
+
+
 async def test_of_many_wishes_the_newest_counts(node: RunningNode, certificate: Path) -> None:
     async with voice_server(certificate) as server:
         await create(node, "p", "song.opus")

@@ -279,20 +279,32 @@ class PlayerVoice:
                 loop = asyncio.get_running_loop()
                 self._move_timer = loop.call_later(self._ways.move_limit_s, self._changed, connection)
             return
-        older, detach = self._sounding, self._detach
+        older = self._sounding
         try:
-            self._detach = self._player.attach(connection, is_voice=True)
+            attached = self._attach(connection)
         except (LimitReached, BadRequest) as error:
             log.warning("player %s: a voice cannot get its audio: %s", self.player_id, error)
-            self._detach = detach
             connection.give_up(NodeReason.LIMIT_REACHED)
             return
+        detach, self._detach = self._detach, attached
         self._sounding = connection
         self._stop_waiting()
         if detach is not None:
             detach()
         if older is not None:
             self._tally.leave(older)
+
+    def _attach(self, connection: VoiceConnection) -> Callable[[], None]:
+        """Attaches the newest connection to the player, in place of the older one if the player may have no further
+        listener. Raises `LimitReached` and `BadRequest`."""
+        try:
+            return self._player.attach(connection, is_voice=True)
+        except LimitReached:
+            detach, self._detach = self._detach, None
+            if detach is None:
+                raise
+            detach()
+        return self._player.attach(connection, is_voice=True)
 
     @property
     def _is_overdue(self) -> bool:
