@@ -22,7 +22,7 @@ from tests.support.processes import WaitForCpu
 from tests.support.running_node import RunningNode, running_node, shared_node
 from tonearm.bots.joining import JoiningSource, VoicePlayer
 from tonearm.bots.source import DISCORD_SILENT_PACKET
-from tonearm.client import BadRequest, Node, PlayerGone, Reconnected, TrackStart
+from tonearm.client import BadRequest, ConnectError, Node, PlayerGone, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.discord import Source, dispatch, join
 
@@ -196,6 +196,34 @@ async def test_a_bot_that_was_sent_away_and_joins_again_stays(process: RunningNo
             await before._leaving
         await player.leave()
         assert voice.channel.voice_client is None
+
+
+async def test_a_player_is_deleted_also_when_its_voice_client_cannot_disconnect() -> None:
+    """Some libraries raise while the bot's own connection to Discord is lost."""
+    asked, lost = AsyncMock(), AsyncMock(side_effect=ConnectionResetError)
+    voice = SimpleNamespace(play=Mock(), stop=Mock(), disconnect=lost, channel=None)
+    player = VoicePlayer(Mock(request=asked), "p").play_in(cast(Any, voice), Mock(), None)
+    with pytest.raises(ConnectionResetError):
+        await player.leave()
+    asked.assert_awaited_once_with("DELETE", "/v0/players/p")
+
+
+async def test_a_program_is_told_of_a_player_that_cannot_leave_an_empty_channel(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    time, bot = LoopTime(), SimpleNamespace(bot=True)
+    voice = SimpleNamespace(
+        play=Mock(), stop=Mock(), disconnect=AsyncMock(), channel=SimpleNamespace(members=[bot]), is_connected=Mock()
+    )
+    nothing_there = AsyncMock(side_effect=ConnectError("nothing_listens", "Nothing listens there."))
+    player = VoicePlayer(Mock(request=nothing_there), "p").play_in(cast(Any, voice), Mock(), 300.0)
+    assert player._leaving is not None
+    while not player._leaving.done():
+        time.forward(1.0)
+        await asyncio.sleep(0)
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "player p" in told
+    assert "Nothing listens there." in told
 
 
 async def test_a_join_that_fails_leaves_the_channel(process: RunningNode) -> None:

@@ -4,6 +4,7 @@ It uses only what channels and voice clients of discord.py, py-cord, disnake and
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -11,6 +12,8 @@ from typing import Any, Protocol, Self
 
 from tonearm.bots.source import FrameSource
 from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State, TonearmError
+
+log = logging.getLogger("tonearm.client")
 
 _MEMBERS_INTERVAL_S = 5.0  # between two checks of the channel's members
 _CONNECTED_AGAIN_S = 60.0  # a library connects again after a fault, and with each move
@@ -85,10 +88,12 @@ class VoicePlayer(Player):
         self.end_sound()
         self.voice.stop()
         guild = getattr(self.voice.channel, "guild", None)
-        if getattr(guild, "voice_client", None) in (None, self.voice):  # else the bot was sent away, and came again
-            await self.voice.disconnect(force=True)
-        if delete:
-            await self.delete()
+        try:
+            if getattr(guild, "voice_client", None) in (None, self.voice):  # else the bot was sent away, and came again
+                await self.voice.disconnect(force=True)
+        finally:
+            if delete:
+                await self.delete()
 
     def end_sound(self) -> None:
         """Ends the sound, but neither the voice client's connection nor the node's player."""
@@ -106,7 +111,11 @@ class VoicePlayer(Player):
             members = getattr(self.voice.channel, "members", None)
             has_people = members is None or any(not member.bot for member in members)
             alone_s = 0.0 if has_people else alone_s + step_s
-        await self.leave()
+        try:
+            await self.leave()
+        except Exception as error:
+            own = None if isinstance(error, TonearmError) else error
+            log.error("The channel of player %s could not be left properly: %s", self.id, error, exc_info=own)
 
 
 class JoiningSource(FrameSource):
