@@ -14,7 +14,7 @@ from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
 from tests.support.sinks import PacketListener
 from tonearm.core.filters import Effect, FilterChange, Limiter, Normalization, Timescale, Tremolo
-from tonearm.core.frame import FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, Output
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 from tonearm.worker.packets.passthrough import WAIT_FRAMES
@@ -128,6 +128,18 @@ async def test_a_seek_goes_to_the_frame_and_says_so(
     sought = player.listener.pcm[20 * 3840 :]
     at = packets.index(messages[-1]) * FRAME_SAMPLES
     assert len(sought) // 4 >= at - 3_320 * 48
+
+
+async def test_a_seek_to_an_end_within_a_frame_ends_the_track(node: Node, shelf: Shelf) -> None:
+    await node.create_player("p", shelf.put("song.opus", song(2.01)), {})
+    player = OpusListening(node, "p")
+    await player.more_frames(20)
+    length_ms = state_of(node, "p")["track"]["info"]["length"]
+    assert length_ms % FRAME_MS
+    node.player("p").do(Requests.pause)
+    node.player("p").seek(length_ms)
+    assert state_of(node, "p")["state"] == "idle"
+    assert [event["reason"] for event in player.events.named("TrackEnd")] == ["finished"]
 
 
 async def test_a_seek_of_a_track_that_is_encoded_is_exact(node: Node, shelf: Shelf) -> None:
