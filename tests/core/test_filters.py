@@ -28,6 +28,21 @@ def test_new_filters_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("neutral", "audible"),
+    [
+        (Effects(timescale=Timescale()), Effects(timescale=Timescale(speed=1.1))),
+        (Effects(tremolo=Tremolo(depth=0.0)), Effects(tremolo=Tremolo())),
+        (Effects(normalization=Normalization(mode="off")), Effects(normalization=Normalization())),
+        (Effects(limiter=None), Effects(limiter=None, compressor=Compressor())),
+        (Effects(limiter=Limiter(ceiling_db=-2.0)), Effects(limiter=Limiter(enabled=True))),
+    ],
+)
+def test_an_effect_changes_the_sound_only_with_values_that_do(neutral: Effects, audible: Effects) -> None:
+    assert Filters(effects=neutral).changes_nothing
+    assert not Filters(effects=audible).changes_nothing
+
+
+@pytest.mark.parametrize(
     ("change", "expected"),
     [
         (FilterChange(), LOUD_BASS),

@@ -74,6 +74,17 @@ def test_a_track_that_is_a_part_of_a_file_is_sought_inside_of_it(asked_ms: int, 
         assert log.playback.position_ms == target_ms
 
 
+@pytest.mark.parametrize(("asked_ms", "target_ms"), [(10_005, 10_001), (15_019, 15_000), (20_009, 20_000)])
+def test_a_seek_in_steps_goes_to_the_step_before_but_not_before_the_track(asked_ms: int, target_ms: int) -> None:
+    log = part_player(10_001, 20_010)
+    assert log.do(log.playback.seek(asked_ms, 20))[-1] == f"seek 1 as 2 at {target_ms}"
+
+
+def test_a_seek_in_steps_behind_the_end_ends_the_track() -> None:
+    log = part_player(10_001, 20_010)
+    assert log.do(log.playback.seek(20_010, 20))[0] == "TrackEnd a finished"
+
+
 def test_a_part_without_an_end_ends_with_its_file() -> None:
     log = part_player(10_000, None)
     assert log.do(log.playback.seek(60_000))[0] == "TrackEnd a finished"

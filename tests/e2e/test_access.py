@@ -11,6 +11,8 @@ async def test_the_order_of_checks(tmp_path: Path) -> None:
     config = '[server]\npassword = "x"\n[sources]\nblocked = ["blocked"]\n'
     foreign = ("Origin", "http://evil.example")
     too_large = b" " * (1024 * 1024 + 1)
+    queue, overlays = "/v0/players/p/queue", "/v0/players/p/overlays"
+    blocked, wrong = b'{"uri": "blocked"}', b'{"uri": "ftp://x/"}'
 
     async with running_node(tmp_path, config) as node:
         let_in = ("Authorization", "x")
@@ -33,6 +35,12 @@ async def test_the_order_of_checks(tmp_path: Path) -> None:
             ((400, "bad_request"), await ask("POST", "/v0/players", b'{"id": "a b", "uri": "blocked"}', let_in)),
             ((409, "player_exists"), await ask("POST", "/v0/players", b'{"id": "p", "uri": "blocked"}', let_in)),
             ((403, "source_blocked"), await ask("POST", "/v0/players", b'{"id": "q", "uri": "blocked"}', let_in)),
+            ((400, "bad_request"), await ask("POST", queue, b'{"uri": "blocked", "index": -1}', let_in)),
+            ((400, "bad_request"), await ask("POST", queue, b'{"tracks": [{"uri": "blocked"}], "index": -1}', let_in)),
+            ((400, "bad_request"), await ask("POST", queue, b'{"tracks": [%b, %b]}' % (blocked, wrong), let_in)),
+            ((403, "source_blocked"), await ask("POST", queue, b'{"tracks": [%b]}' % blocked, let_in)),
+            ((400, "bad_request"), await ask("POST", overlays, b'{"overlays": [%b, %b]}' % (blocked, wrong), let_in)),
+            ((403, "source_blocked"), await ask("POST", overlays, b'{"overlays": [%b]}' % blocked, let_in)),
         ):
             assert refusal(answer) == wanted
         assert len((await ask("GET", "/v0/players", None, let_in)).json()) == 1

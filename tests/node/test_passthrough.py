@@ -1,5 +1,7 @@
 """Opus sources and Opus listeners of a real node: the very packets, from end to end."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,8 @@ from tests.support.packet_source import packets_in, pcm_in
 from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
 from tests.support.sinks import PacketListener
-from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, Output
+from tonearm.core.filters import Effect, FilterChange, Limiter, Normalization, Timescale, Tremolo
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 from tonearm.worker.packets.passthrough import WAIT_FRAMES
@@ -98,9 +100,21 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
 
 
-async def test_a_seek_goes_to_the_frame_and_says_so(node: Node, shelf: Shelf) -> None:
+NEUTRAL_EFFECTS = {
+    "timescale": Timescale(),
+    "tremolo": Tremolo(depth=0.0),
+    "normalization": Normalization(mode="off"),
+    "limiter": Limiter(ceiling_db=-2.0),
+}
+
+
+@pytest.mark.parametrize("effects", [{}, NEUTRAL_EFFECTS, {"limiter": None}], ids=["none", "neutral", "no limiter"])
+async def test_a_seek_goes_to_the_frame_and_says_so(
+    node: Node, shelf: Shelf, effects: Mapping[str, Effect | None]
+) -> None:
     file = song(6.0)
     await node.create_player("p", shelf.put("song.opus", file), {})
+    node.player("p").do(Requests.change_filters, FilterChange(effects=effects))
     player = OpusListening(node, "p")
     await player.more_frames(20)
     node.player("p").seek(3_333)
@@ -114,6 +128,18 @@ async def test_a_seek_goes_to_the_frame_and_says_so(node: Node, shelf: Shelf) ->
     sought = player.listener.pcm[20 * 3840 :]
     at = packets.index(messages[-1]) * FRAME_SAMPLES
     assert len(sought) // 4 >= at - 3_320 * 48
+
+
+async def test_a_seek_to_an_end_within_a_frame_ends_the_track(node: Node, shelf: Shelf) -> None:
+    await node.create_player("p", shelf.put("song.opus", song(2.01)), {})
+    player = OpusListening(node, "p")
+    await player.more_frames(20)
+    length_ms = state_of(node, "p")["track"]["info"]["length"]
+    assert length_ms % FRAME_MS
+    node.player("p").do(Requests.pause)
+    node.player("p").seek(length_ms)
+    assert state_of(node, "p")["state"] == "idle"
+    assert [event["reason"] for event in player.events.named("TrackEnd")] == ["finished"]
 
 
 async def test_a_seek_of_a_track_that_is_encoded_is_exact(node: Node, shelf: Shelf) -> None:

@@ -200,6 +200,10 @@ class Normalization(Effect):
     target_lufs: float = ranged(-14.0, -30.0, -5.0, "The loudness of all tracks, in LUFS.")
     mode: NormalizationMode = field(default="track", metadata={MEANING: "`off` switches the effect off, as null does."})
 
+    @property
+    def changes_nothing(self) -> bool:
+        return self.mode == "off"
+
 
 LimiterSwitch: TypeAlias = Literal["auto"] | bool
 
@@ -213,6 +217,11 @@ class Limiter(Effect):
         default="auto",
         metadata={MEANING: "`auto`: only while a compressor, normalization, overlay or crossfade is active."},
     )
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Of `auto` this is true, because it works only while something else changes the sound."""
+        return self.enabled is not True
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +315,10 @@ class Filters:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether samples pass through unchanged, bit for bit."""
-        return self.volume == 1.0 and self.is_flat_equalizer and not self.has_effects
+        """Whether samples pass through unchanged, bit for bit, while no overlay or crossfade is mixed in."""
+        effects = (getattr(self.effects, name) for name in EFFECT_KINDS)
+        is_unaffected = all(effect is None or effect.changes_nothing for effect in effects)
+        return self.volume == 1.0 and self.is_flat_equalizer and is_unaffected
 
 
 @dataclass(frozen=True, slots=True)

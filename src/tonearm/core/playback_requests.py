@@ -52,8 +52,9 @@ class Requests(PlaybackState):
             self._events.append(PlayerPause(self.position_ms))
         return self._outcome()
 
-    def seek(self, position_ms: int) -> Outcome:
-        """Seeks to a position in the file of the current track. A position before the track becomes its start.
+    def seek(self, position_ms: int, step_ms: int = 1) -> Outcome:
+        """Seeks to a position in the file of the current track, or to the multiple of `step_ms` at or before it. A
+        position before the track becomes its start.
 
         A position behind the known end ends the track. An idle or failed player plays its track from the position, and
         ignores a position behind the end. Raises NotSeekable.
@@ -65,6 +66,8 @@ class Requests(PlaybackState):
                 "The current track is live, or its source cannot be read from the middle; skip it, or wait."
             )
         target_ms = min(max(position_ms, self.current.start_ms), MAX_POSITION_MS)
+        if not self._is_behind_end(target_ms):
+            target_ms = max(target_ms - target_ms % step_ms, self.current.start_ms)
         if self.state not in ACTIVE_STATES:
             if not self._is_behind_end(target_ms):
                 self._note_seek(target_ms)

@@ -80,10 +80,13 @@ class QueueLimits:
         )
 
 
+def require_index(index: int | None) -> None:
+    """Raises BadRequest for a negative index."""
+    if index is not None and index < 0:
+        raise BadRequest("`index` must not be negative; 0 is the next track.")
+
+
 def _place(length: int, index: int | None) -> int:
     """Where in a queue of this length. Raises BadRequest for a negative index."""
-    if index is None:
-        return length
-    if index < 0:
-        raise BadRequest("`index` must not be negative; 0 is the next track.")
-    return min(index, length)
+    require_index(index)
+    return length if index is None else min(index, length)

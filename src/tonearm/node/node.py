@@ -36,7 +36,7 @@ from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import FirstSettings
 from tonearm.core.player_status import PlayerQuality
 from tonearm.core.printable import text_for_logs
-from tonearm.core.queue_edits import QueueLimits
+from tonearm.core.queue_edits import QueueLimits, require_index
 from tonearm.core.snapshot import PlayerSnapshot, continued
 from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
@@ -413,6 +413,7 @@ class Node:
         `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
         player = self._here(player_id)
+        require_index(index)
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
         tracks, left_out = await self._expanded(wanted)
         self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)
@@ -426,6 +427,7 @@ class Node:
         Raises what `enqueue` raises; the message names the first track that is wrong.
         """
         player = self._here(player_id)
+        require_index(index)
         # In a thread: judging and making hundreds of tracks takes some ms.
         tracks = await asyncio.to_thread(self._track_maker.make_all, wanted)
         self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)

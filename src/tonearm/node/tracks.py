@@ -7,9 +7,9 @@ import logging
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from tonearm.core.errors import (
     BadRequest,
@@ -43,6 +43,9 @@ from tonearm.sources.opener import SourceOpener
 from tonearm.sources.sounds import Sound, Sounds
 
 log = logging.getLogger(__name__)
+
+_OneT = TypeVar("_OneT")
+_NextT = TypeVar("_NextT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +252,22 @@ _AT_A_STRETCH_S: Final = 0.001
 _PAUSE_S: Final = 0.000_1
 
 
+def _each(step: Callable[[_OneT], _NextT], tracks: Sequence[_OneT]) -> list[_NextT]:
+    """The results of `step` for each track, with pauses. Raises what it raises, with the track's index in the
+    message."""
+    results: list[_NextT] = []
+    since_s = time.monotonic()
+    for index, track in enumerate(tracks):
+        if time.monotonic() - since_s > _AT_A_STRETCH_S:
+            time.sleep(_PAUSE_S)
+            since_s = time.monotonic()
+        try:
+            results.append(step(track))
+        except RequestError as error:
+            raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
+    return results
+
+
 class TrackMaker:
     """Makes tracks that were not opened yet, in two steps, `check` and `make`: mistakes in a request are reported
     before conflicts, and conflicts before the policy is asked."""
@@ -307,18 +326,9 @@ class TrackMaker:
         return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms, keeps_names=keeps_names)
 
     def make_all(self, wanted: Sequence[WantedTrack]) -> list[Track]:
-        """The tracks. Raises what `check` and `make` raise, with the index of the track in the message."""
-        tracks: list[Track] = []
-        since_s = time.monotonic()
-        for index, one in enumerate(wanted):
-            if time.monotonic() - since_s > _AT_A_STRETCH_S:
-                time.sleep(_PAUSE_S)
-                since_s = time.monotonic()
-            try:
-                tracks.append(self.make(self.check(one)))
-            except RequestError as error:
-                raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
-        return tracks
+        """The tracks, each of which is checked before the first is made. Raises what `check` and `make` raise, with the
+        index of the track in the message."""
+        return _each(self.make, _each(self.check, wanted))
 
     def warnings_of(self, tracks: Iterable[Track]) -> tuple[str, ...]:
         """Sentences about tracks that will not play, each once, at most `MAX_REASONS`."""

@@ -119,8 +119,7 @@ class Player:
     def seek(self, position_ms: int) -> None:
         """Seeks to `position_ms`, or, while packets are passed through, to its frame. Raises `NotSeekable`."""
         self._engine.catch_up()
-        to_frame_ms = position_ms % FRAME_MS if self._engine.seeks_by_frames else 0
-        self.do(Requests.seek, position_ms - to_frame_ms)
+        self.do(Requests.seek, position_ms, FRAME_MS if self._engine.seeks_by_frames else 1)
 
     def seek_by(self, offset_ms: int) -> None:
         """As `seek`, from the current position. Raises `NotSeekable`."""
