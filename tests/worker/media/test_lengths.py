@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.audio_files import encoded, flac, id3, m4a, mp3, music, opus, vorbis, wav
-from tests.support.media_files import UnseekableReader, open_bytes
+from tests.support.audio_files import encoded, flac, id3, itunes_m4a, m4a, mp3, music, opus, vorbis, wav
+from tests.support.media_files import UnseekableReader, decode_rest, open_bytes
 from tests.support.vorbis_blocks import vorbis_with_short_blocks
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
@@ -57,6 +57,14 @@ def test_a_length_from_size_and_bit_rate_is_not_exact(kind: str) -> None:
 def test_without_ranges_the_length_of_an_mp3_is_guessed() -> None:
     file = mp3(MUSIC_44)
     assert not open_bytes(file, reader=UnseekableReader(file)).facts.is_length_exact
+
+
+def test_a_tag_of_itunes_that_another_file_left_behind_cuts_nothing() -> None:
+    file = itunes_m4a(MUSIC_44)
+    told = f"{len(MUSIC_44):016X}".encode()
+    media = open_bytes(file.replace(told, f"{len(MUSIC_44) // 2:016X}".encode()))
+    assert media.facts.length_ms >= 1000
+    assert len(decode_rest(media)) >= len(MUSIC)
 
 
 def test_a_length_from_beside_the_bytes_is_not_exact() -> None:

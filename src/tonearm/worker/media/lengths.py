@@ -1,5 +1,6 @@
 """The length of a source, and whether it is exact to the sample or only estimated from file size and bit rate."""
 
+import re
 from fractions import Fraction
 from typing import Final
 
@@ -19,6 +20,10 @@ _HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for all fields up to
 _VBRI_OFFSET: Final = 36  # Fraunhofer's header always comes after 32 bytes of side information, for any frame
 _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follows
 
+# iTunes's tag iTunSMPB, which qaac and fdkaac write, too, mostly without an edit list. In hexadecimal: a zero, the
+# samples that the encoder added before the sound and after it, and the samples of the sound.
+_ITUNES_SAMPLES: Final = re.compile(r"\s*0+ ([0-9A-F]{8}) ([0-9A-F]{8}) ([0-9A-F]{16})\b", re.ASCII | re.IGNORECASE)
+
 _PADDED_CODECS: Final = frozenset({"aac", "opus"})
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
@@ -28,9 +33,9 @@ _LONGEST_S: Final = 366 * 24 * 3600  # a longer length counts as an error
 def audible_source_samples(opened: OpenedAudio) -> int | None:
     """The number of audible samples of the source if its container cuts the last packet short; otherwise None.
 
-    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within the last packet of AAC and Opus.
-    libav uses it to cut the beginning, but not the end. Lossless codecs have a short last packet, and edit lists count
-    milliseconds only.
+    In MP4 the track's duration (ISO 14496-12, edit list or sample times, or else iTunes's tag) ends within the last
+    packet of AAC and Opus. libav uses it to cut the beginning, but not the end. Lossless codecs have a short last
+    packet, and edit lists count milliseconds only.
     """
     is_cut_short = (
         probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name in _PADDED_CODECS
@@ -85,7 +90,18 @@ def _possible(length_s: Fraction) -> Fraction:
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:
     duration = opened.stream.duration
-    return duration * _time_base(opened) if duration is not None and duration > 0 else None
+    if duration is None or duration <= 0:
+        return None
+    duration_s = duration * _time_base(opened)
+    is_mp4 = probe_name(opened.container.format.name) == "mp4"
+    told = _ITUNES_SAMPLES.match(opened.container.metadata.get("iTunSMPB", "")) if is_mp4 else None
+    if told is None:
+        return duration_s
+    before, after, samples = (int(digits, 16) for digits in told.groups())
+    sample_rate_hz = opened.first_frames[0].sample_rate
+    # A tag that was copied from another file does not add up.
+    is_of_this = samples > 0 and before + samples + after == round(duration_s * sample_rate_hz)
+    return Fraction(samples, sample_rate_hz) if is_of_this else duration_s
 
 
 def _time_base(opened: OpenedAudio) -> Fraction:
