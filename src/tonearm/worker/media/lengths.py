@@ -18,6 +18,7 @@ _COUNTING_CONTAINERS: Final = frozenset(
 
 _HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for all fields up to the count
 _VBRI_OFFSET: Final = 36  # Fraunhofer's header always comes after 32 bytes of side information, for any frame
+_MOST_PADDING_S: Final = 0.5  # libav leaves out what an encoder added to the sound
 _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follows
 
 # iTunes's tag iTunSMPB, which qaac and fdkaac write, too, mostly without an edit list. In hexadecimal: a zero, the
@@ -148,22 +149,29 @@ def is_length_exact(opened: OpenedAudio, first_sound: bytes) -> bool:
     """Whether libav's length is a count of the audio's samples. `first_sound`: the first bytes after a tag."""
     container = probe_name(opened.container.format.name)
     if container == "mp3":
-        return has_frame_count(first_sound)
+        # libav estimates the length of a file that is much larger than its first frame says, such as a podcast behind
+        # an advertisement.
+        counted_s = Fraction(counted_samples(first_sound), opened.first_frames[0].sample_rate)
+        return counted_s > 0 and abs(counted_s - (_stream_duration_s(opened) or 0)) < _MOST_PADDING_S
     # A container's own duration is that of its longest stream, which may be a picture or a film.
     return container in _COUNTING_CONTAINERS and (bool(opened.stream.duration) or len(opened.container.streams) == 1)
 
 
-def has_frame_count(head: bytes) -> bool:
-    """Whether an MP3 that begins with these bytes has a header in its first frame that counts its frames.
+def counted_samples(head: bytes) -> int:
+    """The samples of an MP3 that begins with these bytes, by the header in its first frame; 0 where it counts none.
 
     The header of Xing and LAME comes after the frame's 4 bytes and its side information (ISO 11172-3, 2.4.1.7).
     """
-    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
-        return False
+    if len(head) < _HEAD_BYTES or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return 0
     is_mpeg_1 = head[1] >> 3 & 3 == 3
     is_mono = head[3] >> 6 == 3
     side_bytes = (17 if is_mono else 32) if is_mpeg_1 else (9 if is_mono else 17)
-    xing = head[4 + side_bytes : 4 + side_bytes + 8]
-    if xing[:4] in (b"Xing", b"Info"):
-        return len(xing) == 8 and bool(xing[7] & _COUNTS_FRAMES)
-    return head[_VBRI_OFFSET : _VBRI_OFFSET + 4] == b"VBRI"
+    xing = head[4 + side_bytes :]
+    if xing[:4] in (b"Xing", b"Info") and xing[7] & _COUNTS_FRAMES:
+        count = xing[8:12]
+    elif head[_VBRI_OFFSET:].startswith(b"VBRI"):
+        count = head[_VBRI_OFFSET + 14 : _VBRI_OFFSET + 18]
+    else:
+        return 0
+    return int.from_bytes(count, "big") * (1152 if is_mpeg_1 else 576)
