@@ -56,6 +56,9 @@ FEEDS: list[tuple[str | bytes, str, list[Listed]]] = [
     (rss('<enclosure url="http://a.example/c.pdf" type="application/pdf"/>', ONE), "The Show", first()),
     (rss('<enclosure url=" http://a.example/1.mp3 "/>'), "The Show", first()),
     (rss('<media:content url="http://a.example/1.mp3" type="audio/mpeg"/>'), "The Show", first()),
+    (rss(f'<media:content url="http://a.example/c" medium="image"/>{ONE}'), "The Show", first()),
+    (rss('<media:content url="http://a.example/c" medium="image"/>', ONE), "The Show", first()),  # WordPress
+    (rss('<media:content url="http://a.example/1.mp3" medium="audio"/>'), "The Show", first()),
     (rss('<media:group><media:content url="http://a.example/1.mp3"/></media:group>'), "The Show", first()),
     (rss(f"{ONE}<enclosure url='http://a.example/2.mp3'/>"), "The Show", first()),
     (rss(ONE, channel="<image><title>No</title></image><title> The Show </title>"), "The Show", first()),

@@ -197,6 +197,32 @@ def m4a(signal: Signal, rate_hz: int = 44_100, *, codec: str = "aac", index_firs
     return _index_first(file) if index_first else file
 
 
+def itunes_m4a(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
+    """An M4A as iTunes writes it: a tag tells the encoder's delay and filling, and there is no edit list."""
+    frame = 1024
+    file = bytearray(m4a(signal, rate_hz, index_first=False, **more))
+    index_at, times, edits = (file.index(kind) - 4 for kind in (b"moov", b"stts", b"edts"))
+    file[edits + 4 : edits + 8] = b"free"
+    (entries,) = struct.unpack_from(">I", file, times + 12)
+    packets = 0
+    for entry in range(times + 16, times + 16 + 8 * entries, 8):
+        packets += struct.unpack_from(">I", file, entry)[0]
+        struct.pack_into(">I", file, entry + 4, frame)
+    struct.pack_into(">I", file, file.index(b"mdhd") + 20, packets * frame)
+    filling = packets * frame - frame - len(signal)
+    told = f" {0:08X} {frame:08X} {filling:08X} {len(signal):016X}" + f" {0:08X}" * 8
+    tag = box(
+        b"----",
+        box(b"mean", bytes(4), b"com.apple.iTunes"),
+        box(b"name", bytes(4), b"iTunSMPB"),
+        box(b"data", struct.pack(">II", 1, 0), told.encode()),
+    )
+    handler = box(b"hdlr", bytes(8), b"mdirappl", bytes(9))
+    tags = box(b"udta", box(b"meta", bytes(4), handler, box(b"ilst", tag)))
+    struct.pack_into(">I", file, index_at, len(file) - index_at + len(tags))
+    return bytes(file) + tags
+
+
 def video_without_sound(seconds: float = 1.0) -> bytes:
     file = io.BytesIO()
     output = av.open(file, "w", format="mp4")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.audio_files import encoded, flac, id3, m4a, mp3, music, opus, vorbis, wav
-from tests.support.media_files import UnseekableReader, open_bytes
+from tests.support.audio_files import encoded, flac, id3, itunes_m4a, live_mp3, m4a, mp3, music, opus, vorbis, wav
+from tests.support.media_files import UnseekableReader, decode_rest, open_bytes
 from tests.support.vorbis_blocks import vorbis_with_short_blocks
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
@@ -26,6 +26,7 @@ COUNTED: dict[str, Callable[[], bytes]] = {
     "m4a": lambda: m4a(MUSIC_44),
     "webm": lambda: opus(MUSIC, container="webm"),
     "mp3 with a count of its frames": lambda: mp3(MUSIC_44),
+    "mp3 with Fraunhofer's count": lambda: with_vbri(live_mp3(MUSIC_44)),
     "mp3 behind a cover": lambda: id3(texts={"TIT2": b"x"}, picture=bytes(300_000)) + mp3(MUSIC_44),
     "mp3 of mono": lambda: mp3(music(1.0, 44_100, channels=1)),
     "mp3 at a low rate": lambda: mp3(music(1.0, 22_050), 22_050, bit_rate=64_000),
@@ -33,6 +34,8 @@ COUNTED: dict[str, Callable[[], bytes]] = {
 
 GUESSED: dict[str, Callable[[], bytes]] = {
     "mp3 without a count": lambda: without_count(mp3(MUSIC_44)),
+    "a short mp3 without a count": lambda: live_mp3(music(0.3, 44_100)),
+    "mp3 behind another, as podcasts have advertisements": lambda: mp3(MUSIC_44) + without_count(mp3(MUSIC_44)),
     "adts": lambda: encoded("adts", "aac", MUSIC_44, 44_100),
 }
 
@@ -40,6 +43,14 @@ GUESSED: dict[str, Callable[[], bytes]] = {
 def without_count(file: bytes) -> bytes:
     """The MP3 without its first frame, in which the frames are counted."""
     return file[file.index(b"\xff\xfb", file.index(b"Info") if b"Info" in file else file.index(b"Xing")) :]
+
+
+def with_vbri(file: bytes) -> bytes:
+    """The MP3 of 128 kbit/s behind a frame that counts its frames as Fraunhofer's encoder does."""
+    frame_bytes = 417
+    frames = len(file) // frame_bytes
+    count = struct.pack(">4sHHHII", b"VBRI", 1, 0, 0, len(file) + frame_bytes, frames)
+    return (file[:4] + bytes(32) + count).ljust(frame_bytes, b"\0") + file
 
 
 @pytest.mark.parametrize("kind", COUNTED)
@@ -57,6 +68,14 @@ def test_a_length_from_size_and_bit_rate_is_not_exact(kind: str) -> None:
 def test_without_ranges_the_length_of_an_mp3_is_guessed() -> None:
     file = mp3(MUSIC_44)
     assert not open_bytes(file, reader=UnseekableReader(file)).facts.is_length_exact
+
+
+def test_a_tag_of_itunes_that_another_file_left_behind_cuts_nothing() -> None:
+    file = itunes_m4a(MUSIC_44)
+    told = f"{len(MUSIC_44):016X}".encode()
+    media = open_bytes(file.replace(told, f"{len(MUSIC_44) // 2:016X}".encode()))
+    assert media.facts.length_ms >= 1000
+    assert len(decode_rest(media)) >= len(MUSIC)
 
 
 def test_a_length_from_beside_the_bytes_is_not_exact() -> None:

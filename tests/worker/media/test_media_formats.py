@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import audio_files
-from tests.support.audio_files import encoded, id3, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
+from tests.support.audio_files import encoded, id3, itunes_m4a, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
 from tests.support.media_files import (
     CountingReader,
     UnseekableReader,
@@ -119,6 +119,7 @@ LOSSY: dict[str, tuple[str, Callable[[], bytes]]] = {
     "opus in webm": ("matroska/webm", lambda: opus(ORIGINAL, container="webm")),
     "aac in mp4": ("mp4", lambda: m4a(at(44_100))),
     "aac in mp4, index last": ("mp4", lambda: m4a(at(44_100), index_first=False)),
+    "aac in mp4, as iTunes writes it": ("mp4", lambda: itunes_m4a(at(44_100))),
     "sound of a film": ("mp4", lambda: m4a(at(44_100), with_video=True)),
 }
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.support.audio_files import encoded, flac, m4a, mp3, music, opus, vorbis, wav
+from tests.support.audio_files import encoded, flac, itunes_m4a, m4a, mp3, music, opus, vorbis, wav
 from tests.support.media_files import Samples, UnseekableReader, decode_bytes, decode_rest, open_bytes, samples_of
 from tests.support.vorbis_blocks import in_webm, vorbis_with_short_blocks
 from tonearm.core.failure import FailureCode, PlayError
@@ -45,6 +45,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     # Without noise substitution: its noise differs with each run through the decoder.
     "aac": lambda: m4a(music(SECONDS, 44_100), codec_options={"aac_pns": "0"}),
     "aac, index last": lambda: m4a(music(SECONDS, 44_100), index_first=False, codec_options={"aac_pns": "0"}),
+    "aac, as iTunes writes it": lambda: itunes_m4a(music(SECONDS, 44_100), codec_options={"aac_pns": "0"}),
     "aac in a film": lambda: m4a(music(SECONDS, 44_100), with_video=True, codec_options={"aac_pns": "0"}),
     "aac alone": lambda: encoded("adts", "aac", music(SECONDS, 44_100), 44_100, codec_options={"aac_pns": "0"}),
     "aac in mpegts": lambda: encoded("mpegts", "aac", music(SECONDS, 44_100), 44_100, codec_options={"aac_pns": "0"}),

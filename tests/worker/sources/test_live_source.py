@@ -1,7 +1,7 @@
 """One live stream for several sessions, without a process around it: what each gets, and what it costs the others."""
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TypeVar
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests.support.audio_files import mp3, music, opus
+from tests.support.audio_files import encoded, mp3, music, opus, tone, vorbis
 from tests.support.decoder_driver import open_order
 from tests.support.eventually import PATIENCE_S
-from tests.support.media_files import samples_of
+from tests.support.media_files import loudest_hz, samples_of
 from tests.worker.sources.test_source import services_with
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
@@ -180,6 +180,62 @@ def test_each_is_told_the_title_of_what_it_begins_with_and_those_after_it(bench:
     assert abs(titles[1][1].sample - 2 * SAMPLE_RATE_HZ) < SAMPLE_RATE_HZ // 2
     distance = titles[1][2].sample - titles[2][1].sample
     assert abs(distance - (6 * SAMPLE_RATE_HZ - 500)) < 2 * SAMPLE_RATE_HZ
+
+
+LINKS: dict[str, Callable[[], tuple[bytes, bytes]]] = {
+    "another rate": lambda: (
+        vorbis(tone(440, 3.0, 44_100), tags={"title": "One"}),
+        vorbis(tone(880, 3.0, 48_000), 48_000, tags={"title": "Two"}),
+    ),
+    "mono": lambda: (
+        opus(tone(440, 3.0), tags={"title": "One"}),
+        opus(tone(880, 3.0, channels=1), tags={"title": "Two"}),
+    ),
+    "stereo": lambda: (
+        opus(tone(440, 3.0, channels=1), tags={"title": "One"}),
+        opus(tone(880, 3.0), tags={"title": "Two"}),
+    ),
+    "a high rate": lambda: (
+        encoded("ogg", "flac", tone(440, 3.0), tags={"title": "One"}),
+        encoded("ogg", "flac", tone(880, 3.0, 96_000), 96_000, tags={"title": "Two"}),
+    ),
+    "another codec": lambda: (
+        opus(tone(440, 3.0), tags={"title": "One"}),
+        encoded("ogg", "flac", tone(880, 3.0), tags={"title": "Two"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LINKS)
+def test_a_station_in_ogg_plays_on_when_its_next_title_has_another_form(kind: str) -> None:
+    """Stations that send files as they are have such titles."""
+    one, two = LINKS[kind]()
+    bench = Bench(one + two)
+    try:
+        member = bench.join(1)
+        pcm = samples_of(bench.play(member, 11 * SAMPLE_RATE_HZ))
+        titles = [(one.sample, one.title) for one in bench.reported[1] if isinstance(one, Titled)]
+    finally:
+        bench.live.drop()
+    for begin_s, frequency_hz in ((0, 440), (3, 880), (6, 440), (9, 880)):
+        heard = pcm[int((begin_s + 0.5) * SAMPLE_RATE_HZ) : int((begin_s + 1.5) * SAMPLE_RATE_HZ)]
+        assert loudest_hz(heard) == pytest.approx(frequency_hz, abs=5)
+    assert [title for _, title in titles][:3] == ["Two", "One", "Two"]
+    assert [sample / SAMPLE_RATE_HZ for sample, _ in titles][:3] == pytest.approx([3, 6, 9], abs=0.25)
+
+
+def test_a_station_in_ogg_that_broke_off_may_come_back_in_another_form() -> None:
+    one, two = LINKS["another rate"]()
+    bench = Bench(one[: len(one) * 2 // 3 + 7] + two)
+    try:
+        member = bench.join(1)
+        pcm = samples_of(bench.play(member, 4 * SAMPLE_RATE_HZ))
+        title = bench.told(1, Titled)
+    finally:
+        bench.live.drop()
+    assert title.title == "Two"
+    assert loudest_hz(pcm[title.sample - 24_000 : title.sample - 4800]) == pytest.approx(440, abs=5)
+    assert loudest_hz(pcm[title.sample + 4800 : title.sample + 24_000]) == pytest.approx(880, abs=5)
 
 
 def test_who_plays_a_part_of_it_ends_alone(bench: Bench) -> None:

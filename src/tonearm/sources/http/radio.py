@@ -38,9 +38,9 @@ MIN_INTERVAL_BYTES: Final = 256
 _BLOCK_UNIT_BYTES: Final = 16
 _INTERVAL: Final = re.compile(r"[0-9]{1,7}")
 _TITLE: Final = b"StreamTitle='"
-# A quote inside of a title is not escaped. The end is a quote before the next field, or the last one.
-_NEXT_FIELD: Final = re.compile(rb"';\s*Stream[A-Za-z0-9]{1,20}=")
 _FIELD: Final = re.compile(rb"\s*[A-Za-z][A-Za-z0-9_-]{0,40}=")
+# A quote inside of a title is not escaped. The end is a quote before the next field, or the last one.
+_NEXT_FIELD: Final = re.compile(rb"';" + _FIELD.pattern)
 
 
 class RadioReader(SourceReader):

@@ -12,8 +12,11 @@ from tonearm.sources.playlist import damaged, nothing_to_play
 
 _MILLISECONDS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 _CLOCK: Final = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{1,2})", re.ASCII)
-# What else podcasts enclose: covers, transcripts, chapters, documents.
-_NO_SOUND: Final = ("image/", "text/", "application/pdf", "application/epub", "application/json", "application/zip")
+# What else podcasts enclose, by its type or medium: covers, transcripts, chapters, documents.
+_NO_SOUND: Final = (
+    *("image", "document", "text/"),
+    *("application/pdf", "application/epub", "application/json", "application/zip"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +116,12 @@ class _Reading:
 
     def _take_enclosure(self, name: str, attributes: Mapping[str, str]) -> None:
         """RSS 2.0: `<enclosure url type>`; Atom (RFC 4287, 4.2.7.2): `<link rel="enclosure" href type>`; Media RSS:
-        `<media:content url type>`."""
+        `<media:content url type medium>`, whose type may be missing."""
         link = attributes.get("url", "") if name in ("enclosure", "content") else ""
         if name == "link" and attributes.get("rel") == "enclosure":
             link = attributes.get("href", "")
-        if link.strip() and not attributes.get("type", "").strip().lower().startswith(_NO_SOUND):
+        kind = attributes.get("type", "").strip() or attributes.get("medium", "").strip()
+        if link.strip() and not kind.lower().startswith(_NO_SOUND):
             self._facts.setdefault("location", link)
 
     def _end(self, _tag: str) -> None:

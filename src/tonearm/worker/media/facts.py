@@ -188,13 +188,21 @@ class StreamTitles:
         self._lock = threading.Lock()
         self._expected: deque[tuple[int, str]] = deque()
         self._changes: list[TitleChange] = []
+        self._part_sample = 0
         self.skipped_bytes = 0  # bytes at the beginning that libav did not receive
 
     def expect(self, offset: int, title: str) -> None:
         with self._lock:
             self._expected.append((offset, title))
 
+    def part_begins(self, sample: int, title: str | None) -> None:
+        """From this sample on another demuxer counts the samples. `title`: the title of the part, if it is another."""
+        self._part_sample = sample
+        if title:
+            self._changes.append(TitleChange(sample, title))
+
     def packet_begins(self, packet: "Packet[AudioStream]", sample: int) -> None:
+        """`sample` counts from the beginning of the part."""
         title = None
         with self._lock:
             at = None if packet.pos is None else self.skipped_bytes + packet.pos
@@ -202,7 +210,7 @@ class StreamTitles:
                 _, title = self._expected.popleft()
         title = _title_in_comments(packet) or title
         if title:
-            self._changes.append(TitleChange(sample, title))
+            self._changes.append(TitleChange(self._part_sample + sample, title))
 
     def take_changes(self) -> list[TitleChange]:
         changes, self._changes = self._changes, []

@@ -1,5 +1,6 @@
 """The length of a source, and whether it is exact to the sample or only estimated from file size and bit rate."""
 
+import re
 from fractions import Fraction
 from typing import Final
 
@@ -17,7 +18,12 @@ _COUNTING_CONTAINERS: Final = frozenset(
 
 _HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for all fields up to the count
 _VBRI_OFFSET: Final = 36  # Fraunhofer's header always comes after 32 bytes of side information, for any frame
+_MOST_PADDING_S: Final = 0.5  # libav leaves out what an encoder added to the sound
 _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follows
+
+# iTunes's tag iTunSMPB, which qaac and fdkaac write, too, mostly without an edit list. In hexadecimal: a zero, the
+# samples that the encoder added before the sound and after it, and the samples of the sound.
+_ITUNES_SAMPLES: Final = re.compile(r"\s*0+ ([0-9A-F]{8}) ([0-9A-F]{8}) ([0-9A-F]{16})\b", re.ASCII | re.IGNORECASE)
 
 _PADDED_CODECS: Final = frozenset({"aac", "opus"})
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
@@ -28,9 +34,9 @@ _LONGEST_S: Final = 366 * 24 * 3600  # a longer length counts as an error
 def audible_source_samples(opened: OpenedAudio) -> int | None:
     """The number of audible samples of the source if its container cuts the last packet short; otherwise None.
 
-    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within the last packet of AAC and Opus.
-    libav uses it to cut the beginning, but not the end. Lossless codecs have a short last packet, and edit lists count
-    milliseconds only.
+    In MP4 the track's duration (ISO 14496-12, edit list or sample times, or else iTunes's tag) ends within the last
+    packet of AAC and Opus. libav uses it to cut the beginning, but not the end. Lossless codecs have a short last
+    packet, and edit lists count milliseconds only.
     """
     is_cut_short = (
         probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name in _PADDED_CODECS
@@ -85,7 +91,18 @@ def _possible(length_s: Fraction) -> Fraction:
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:
     duration = opened.stream.duration
-    return duration * _time_base(opened) if duration is not None and duration > 0 else None
+    if duration is None or duration <= 0:
+        return None
+    duration_s = duration * _time_base(opened)
+    is_mp4 = probe_name(opened.container.format.name) == "mp4"
+    told = _ITUNES_SAMPLES.match(opened.container.metadata.get("iTunSMPB", "")) if is_mp4 else None
+    if told is None:
+        return duration_s
+    before, after, samples = (int(digits, 16) for digits in told.groups())
+    sample_rate_hz = opened.first_frames[0].sample_rate
+    # A tag that was copied from another file does not add up.
+    is_of_this = samples > 0 and before + samples + after == round(duration_s * sample_rate_hz)
+    return Fraction(samples, sample_rate_hz) if is_of_this else duration_s
 
 
 def _time_base(opened: OpenedAudio) -> Fraction:
@@ -132,22 +149,29 @@ def is_length_exact(opened: OpenedAudio, first_sound: bytes) -> bool:
     """Whether libav's length is a count of the audio's samples. `first_sound`: the first bytes after a tag."""
     container = probe_name(opened.container.format.name)
     if container == "mp3":
-        return has_frame_count(first_sound)
+        # libav estimates the length of a file that is much larger than its first frame says, such as a podcast behind
+        # an advertisement.
+        counted_s = Fraction(counted_samples(first_sound), opened.first_frames[0].sample_rate)
+        return counted_s > 0 and abs(counted_s - (_stream_duration_s(opened) or 0)) < _MOST_PADDING_S
     # A container's own duration is that of its longest stream, which may be a picture or a film.
     return container in _COUNTING_CONTAINERS and (bool(opened.stream.duration) or len(opened.container.streams) == 1)
 
 
-def has_frame_count(head: bytes) -> bool:
-    """Whether an MP3 that begins with these bytes has a header in its first frame that counts its frames.
+def counted_samples(head: bytes) -> int:
+    """The samples of an MP3 that begins with these bytes, by the header in its first frame; 0 where it counts none.
 
     The header of Xing and LAME comes after the frame's 4 bytes and its side information (ISO 11172-3, 2.4.1.7).
     """
-    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
-        return False
+    if len(head) < _HEAD_BYTES or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return 0
     is_mpeg_1 = head[1] >> 3 & 3 == 3
     is_mono = head[3] >> 6 == 3
     side_bytes = (17 if is_mono else 32) if is_mpeg_1 else (9 if is_mono else 17)
-    xing = head[4 + side_bytes : 4 + side_bytes + 8]
-    if xing[:4] in (b"Xing", b"Info"):
-        return len(xing) == 8 and bool(xing[7] & _COUNTS_FRAMES)
-    return head[_VBRI_OFFSET : _VBRI_OFFSET + 4] == b"VBRI"
+    xing = head[4 + side_bytes :]
+    if xing[:4] in (b"Xing", b"Info") and xing[7] & _COUNTS_FRAMES:
+        count = xing[8:12]
+    elif head[_VBRI_OFFSET:].startswith(b"VBRI"):
+        count = head[_VBRI_OFFSET + 14 : _VBRI_OFFSET + 18]
+    else:
+        return 0
+    return int.from_bytes(count, "big") * (1152 if is_mpeg_1 else 576)

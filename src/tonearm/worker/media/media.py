@@ -93,8 +93,9 @@ def open_media(
         if titles is not None:
             titles.skipped_bytes = skipped_bytes
     whole: MediaReader = RewoundReader(first, timed)
+    ogg: OggRepairer | None = None
     if first.startswith(OGG_PATTERN):
-        whole = OggRepairer(whole)
+        whole = ogg = OggRepairer(whole, ends_at_change=is_live)
     pictures = PictureHider(whole)
     first_sound = FirstSound(pictures, id3_tag_bytes(first))
     with EarningReader(first_sound) as earning:
@@ -119,7 +120,7 @@ def open_media(
         is_live=is_live,
         is_exact=is_length_exact(opened, first_sound.head),
     )
-    return Media(opened, timed, guard, facts, titles, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
+    return Media(opened, timed, guard, facts, titles, ogg, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
 
 
 class Media:
@@ -132,6 +133,7 @@ class Media:
         guard: GuardedReader,
         facts: SourceFacts,
         titles: StreamTitles | None,
+        ogg: OggRepairer | None,
         block_samples: int,
     ) -> None:
         self.facts = facts
@@ -139,6 +141,7 @@ class Media:
         self._opened = opened
         self._guard = guard
         self._titles = titles
+        self._ogg = ogg
         self._block_samples = block_samples
         self._decoded_bytes = 0
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
@@ -157,6 +160,11 @@ class Media:
         if self._positions is None or self.facts.probe_name not in _WITH_COMMON_CLOCK:
             return None
         return self._positions.first_timestamp * self._positions.time_base
+
+    @property
+    def next_link(self) -> bytes:
+        """At the end: the first bytes of a link of a live Ogg stream that another `Media` has to read; else none."""
+        return b"" if self._ogg is None else self._ogg.next_link
 
     def decode_block(self) -> bytes:
         """As `decode`, with the amount that is resampled at once."""

@@ -2,11 +2,22 @@
 
 An Ogg page (RFC 3533) contains up to a second of audio under one checksum, and libav drops a page with a wrong
 checksum. A flipped bit is at most a click, so a page with intact boundaries gets a new checksum.
+
+libav follows a chained stream (RFC 3533, 4) only into links of the same codec, rate and number of channels. So a live
+stream ends before any other link, for a demuxer that begins again there.
 """
 
 from typing import Final
 
-from tonearm.core.file_formats import MOST_HEAD_BYTES, OGG_CHECKSUM_AT, OGG_PATTERN, PageHead, ogg_checksum, page_head
+from tonearm.core.file_formats import (
+    MOST_HEAD_BYTES,
+    OGG_CHECKSUM_AT,
+    OGG_FIRST,
+    OGG_PATTERN,
+    PageHead,
+    ogg_checksum,
+    page_head,
+)
 from tonearm.worker.reading.reader import MediaReader
 
 _READ_BYTES: Final = 16 * 1024
@@ -15,10 +26,17 @@ _MAX_FALSE_PAGES: Final = 1000
 
 
 class OggRepairer:
-    """Passes on the bytes of a `MediaReader`, unchanged except for the checksums of damaged pages."""
+    """Passes on the bytes of a `MediaReader`, unchanged except for the checksums of damaged pages.
 
-    def __init__(self, reader: MediaReader) -> None:
+    With `ends_at_change` the bytes end before a link of another form.
+    """
+
+    def __init__(self, reader: MediaReader, *, ends_at_change: bool = False) -> None:
         self._reader = reader
+        self._ends_at_change = ends_at_change
+        self._forms: set[bytes] = set()  # of the link's streams
+        self._is_in_first_pages = False
+        self._has_changed = False
         self._raw = bytearray()
         self._ready = bytearray()
         self._raw_ended = False
@@ -26,11 +44,16 @@ class OggRepairer:
         self._serial: int | None = None
 
     def read(self, n: int) -> bytes:
-        while not self._ready and not (self._raw_ended and not self._raw):
+        while not self._ready and not self._has_changed and not (self._raw_ended and not self._raw):
             self._repair_next()
         data = bytes(self._ready[:n])
         del self._ready[:n]
         return data
+
+    @property
+    def next_link(self) -> bytes:
+        """The bytes that were read behind the end, from the first page of a link of another form on."""
+        return bytes(self._raw) if self._has_changed else b""
 
     def seek(self, offset: int) -> int:
         self._raw.clear()
@@ -57,10 +80,28 @@ class OggRepairer:
             self._false_pages += 1
             self._pass_on(len(OGG_PATTERN))
             return
-        self._repair_checksum(head)
-        self._pass_on(head.page_bytes)
+        is_whole, is_usable = self._repair_checksum(head)
+        self._has_changed = is_whole and self._ends_at_change and self._begins_change(head)
+        if not self._has_changed:
+            # A stream that broke off within a page goes on with another page, which the size of the first one covers.
+            self._pass_on(head.page_bytes if is_usable else len(OGG_PATTERN))
 
-    def _repair_checksum(self, head: PageHead) -> None:
+    def _begins_change(self, head: PageHead) -> bool:
+        """Whether this whole page begins a link of another form. All streams of a link begin before its other pages."""
+        if not head.flags & OGG_FIRST:
+            self._is_in_first_pages = False
+            return False
+        form = _form_of(bytes(self._raw[head.bytes_before_content : head.page_bytes]))
+        if self._forms and not self._is_in_first_pages:
+            if form not in self._forms:
+                return True
+            self._forms.clear()
+        self._forms.add(form)
+        self._is_in_first_pages = True
+        return False
+
+    def _repair_checksum(self, head: PageHead) -> tuple[bool, bool]:
+        """Returns whether the checksum was right, and whether it is now."""
         page_bytes, serial = head.page_bytes, head.serial
         place = slice(OGG_CHECKSUM_AT, OGG_CHECKSUM_AT + 4)
         stored_checksum = self._raw[place]
@@ -73,6 +114,7 @@ class OggRepairer:
             self._serial = serial
         self._false_pages = 0 if is_usable else self._false_pages + 1
         self._raw[place] = true_checksum if is_usable else stored_checksum
+        return is_whole, is_usable
 
     def _whole_page(self) -> PageHead | None:
         """The page at the start of raw; None when there is no whole page."""
@@ -95,3 +137,13 @@ class OggRepairer:
     def _pass_on(self, count: int) -> None:
         self._ready += self._raw[:count]
         del self._raw[:count]
+
+
+def _form_of(header: bytes) -> bytes:
+    """The codec, the rate, and the channels with their gain, from the first packet of a stream (Vorbis I, 4.2.2;
+    RFC 7845, 5.1; RFC 9639, 10.1)."""
+    if header.startswith(b"\x01vorbis"):
+        return header[:16]
+    if header.startswith(b"OpusHead"):
+        return header[:8] + header[9:10] + header[16:]
+    return header[:5] + header[27:30] if header.startswith(b"\x7fFLAC") else header[:8]

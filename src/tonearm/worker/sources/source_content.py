@@ -13,6 +13,7 @@ from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_decoding import PacketDecoding
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
 from tonearm.worker.media.resampling import BLOCK_SAMPLES
+from tonearm.worker.reading.guarded_reader import RewoundReader
 from tonearm.worker.reading.reader import DescriptorReader, RequestingReader
 
 # The samples decoded in one slot. Shorter steps would cost more CPU time.
@@ -100,11 +101,15 @@ class SourceContent:
     def begin_next_part(self, sample: int) -> bool:
         """Continues with the next part, which begins at this sample of the source. It may have another encoding and
         other timestamps, so the demuxer restarts. False when there is no next part."""
-        if not self._reader.begin_next_part():
+        assert self._media is not None
+        link = self._media.next_link
+        if not link and not self._reader.begin_next_part():
             return False
         self._wants_packets = self.packets is not None  # packets follow only packets
-        self._reopen()
+        facts = self._reopen(link)
         self._clock.set(self._media, sample)
+        if self._titles is not None:
+            self._titles.part_begins(sample - self._order.start_sample, facts.title if link else None)
         if self.packets is not None:
             self.packets.begin_at(sample)
         return True
@@ -176,16 +181,18 @@ class SourceContent:
             media, self._media = self._media, None
             media.close()
 
-    def _reopen(self) -> None:
-        self._open_media()
+    def _reopen(self, first: bytes = b"") -> SourceFacts:
+        facts = self._open_media(first).facts
         if self.packets is not None:
             self.packets.take_codec()  # the first decoder is still in use
+        return facts
 
-    def _open_media(self) -> Media:
+    def _open_media(self, first: bytes = b"") -> Media:
+        """`first` comes before the reader's next bytes."""
         self.close()
         order = self._order
         self._media = open_media(
-            self._reader,
+            RewoundReader(first, self._reader) if first else self._reader,
             name=order.name,
             content_type=order.content_type,
             size_bytes=order.size_bytes,
