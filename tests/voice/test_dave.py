@@ -269,6 +269,14 @@ def test_each_transition_has_the_keys_of_its_own_epoch(bot: Bot) -> None:
     assert third.hear(bot.sends()) == PACKET
 
 
+def test_a_new_member_hears_the_bot_after_many_transitions_that_never_happened(bot: Bot) -> None:
+    for transition in range(1000, 1200):
+        bot.take(21, {"transition_id": transition, "protocol_version": 1})
+    ear = DaveEar(5, bot.sender)
+    bot.adds(ear)
+    assert ear.hear(bot.sends()) == PACKET
+
+
 def test_somebody_leaves(bot: Bot) -> None:
     first, second = DaveEar(5, bot.sender), DaveEar(6, bot.sender)
     bot.adds(first)

@@ -14,7 +14,8 @@ _MAX_DIGITS: Final = 15
 
 class LoginCookies:
     """Makes and checks the values of cookies. Lasting cookies are signed with `lasting_key`, others with `passing_key`,
-    which each process draws anew. A value made before `ended_ms` is not valid. Times are in ms since 1970."""
+    which each process draws anew. A value made before `ended_ms` is not valid. After the clock was set back, `ended_ms`
+    may be later than now; then values are made just after it. Times are in ms since 1970."""
 
     def __init__(self, lasting_key: bytes, passing_key: bytes, ended_ms: int = 0) -> None:
         self._keys = {"stay": lasting_key, "here": passing_key}
@@ -32,7 +33,7 @@ class LoginCookies:
         made_ms = int(digits)
         is_known = hmac.compare_digest(value.encode("utf-8", "replace"), self._value(kind, made_ms, port).encode())
         is_old = made_ms <= max(self._ended_ms, now_ms - STAY_S * 1000)
-        return is_known and not is_old and made_ms <= now_ms + _CLOCK_MOVED_MS
+        return is_known and not is_old and made_ms <= max(now_ms, self._ended_ms) + _CLOCK_MOVED_MS
 
     def end_all(self, now_ms: int) -> int:
         """Ends all values made until now. Returns the time before which no value is valid."""

@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import threading
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
@@ -19,7 +20,7 @@ from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, PCM, Output, mp3_output
 from tonearm.core.track_info import MAX_LENGTH_MS, SourceFacts
-from tonearm.decoder.message_coding import pack
+from tonearm.decoder.message_coding import BrokenMessage, pack
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     SHORT_GRANT_FRAMES,
@@ -54,6 +55,7 @@ from tonearm.decoder.messages import (
 )
 from tonearm.decoder.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import Timeouts
+from tonearm.decoder.pool.session_rules import SessionRules
 from tonearm.sandbox.report import SandboxReport
 
 
@@ -307,6 +309,28 @@ async def test_a_session_has_some_frames_granted_with_its_opening() -> None:
         await eventually(lambda: len(owner.received) == 1, "they are taken")
         starter.processes[0].say(audio(session.id, FIRST + SHORT_GRANT_FRAMES, 1, epoch=9, source=0))
         await eventually(lambda: starter.processes[0].was_killed, "and no more")
+
+
+def test_a_session_that_goes_on_for_weeks_knows_each_of_its_sources_and_takes_little_memory() -> None:
+    rules = SessionRules()
+    rules.ordered(OpenSession(1, 1, FIRST, Filters()))
+    tracemalloc.start()
+    try:
+        for number in range(10_000):
+            for source in (1 + number, OVERLAY + number):
+                rules.ordered(OpenSource(1, source, "a", None, False, False, None, 0, False))
+        taken_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    for known in (1, 1023, 1024, 1025, 10_000, OVERLAY, OVERLAY + 9_999):
+        rules.check(Decoded(1, known))
+        rules.check(SessionFailed(1, known, FAILURE))
+    for unknown in (10_001, OVERLAY - 1, OVERLAY + 10_000):
+        with pytest.raises(BrokenMessage):
+            rules.check(Decoded(1, unknown))
+        with pytest.raises(BrokenMessage):
+            rules.check(SessionFailed(1, unknown, FAILURE))
+    assert taken_bytes < 100_000
 
 
 async def test_nobody_speaks_for_a_session_in_another_process() -> None:

@@ -26,6 +26,23 @@ from tonearm.decoder.messages import (
 
 MOST_MARKS_OF_PLAN: Final = 1000  # a plan has a join or a cut, and a few sources that fade out
 _FLUSHED_MP3_FRAMES: Final = 4  # may come besides one for each frame when the encoder is flushed
+_PART: Final = 1024
+
+
+class _Sources:
+    """Numbers of sources, one bit for each: a session that goes on for weeks has many thousands. Numbers follow each
+    other, so parts of them are stored together."""
+
+    def __init__(self) -> None:
+        self._bits: dict[int, int] = {}  # by part
+
+    def add(self, source: int) -> None:
+        part, bit = divmod(source, _PART)
+        self._bits[part] = self._bits.get(part, 0) | 1 << bit
+
+    def __contains__(self, source: int) -> bool:
+        part, bit = divmod(source, _PART)
+        return bool(self._bits.get(part, 0) >> bit & 1)
 
 
 class SessionRules:
@@ -47,9 +64,10 @@ class SessionRules:
         self._marks = 0  # how many came since the newest plan
         self._outputs: Outputs = PCM_ONLY  # of the last grant
         self._all_outputs = set(PCM_ONLY)
-        self._opened: set[int] = set()
-        self._named = {0}  # sources that were opened or are in a plan
-        self._pictures: set[int] = set()  # sources that were opened for their picture
+        self._opened = _Sources()
+        self._named = _Sources()  # sources that were opened or are in a plan, and 0
+        self._named.add(0)
+        self._pictures = _Sources()  # sources that were opened for their picture
 
     def ordered(self, order: FromNode) -> None:
         """Must be called with each message that the node sends."""
@@ -64,7 +82,9 @@ class SessionRules:
             self._marks = 0
             self._all_outputs.update(order.outputs or ())
             named = (order.switch_to, order.after, order.following, *(overlay.source for overlay in order.overlays))
-            self._named.update(source for source in named if source is not None)
+            for source in named:
+                if source is not None:
+                    self._named.add(source)
         elif isinstance(order, OpenSource | SeekSource):
             source = order.source if isinstance(order, OpenSource) else order.new_source
             self._opened.add(source)

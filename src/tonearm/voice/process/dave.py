@@ -15,7 +15,7 @@ from tonearm.core.voice_gateway import is_whole
 from tonearm.voice.messages import DAVE_VERSION
 
 _HEALING_INTERVAL_S: Final = 2.0  # at most one request for a new welcome in this time
-_MOST_PENDING: Final = 64  # transitions that are announced and never come
+_MOST_PENDING: Final = 64  # of the transitions that are announced, some of which never come; the newest ones are kept
 _CODE_GROUPS: Final = 6
 _GROUP_BYTES: Final = 5
 _MLS_PUBLIC_MESSAGE: Final = b"\x00\x01\x00\x01"  # RFC 9420, 6: version mls10, wire format mls_public_message
@@ -159,9 +159,11 @@ class DaveCall:
         self._pending = {transition: (version, None) for transition, (version, _) in self._pending.items()}
 
     def _prepare(self, transition: int, version: int) -> None:
-        if len(self._pending) < _MOST_PENDING:
-            # The keys are those of this epoch: the group may be in a later epoch when the transition happens.
-            self._pending[transition] = version, self._session.get_key_ratchet(self._user) if version else None
+        self._pending.pop(transition, None)  # it is the newest one now
+        # The keys are those of this epoch: the group may be in a later epoch when the transition happens.
+        self._pending[transition] = version, self._session.get_key_ratchet(self._user) if version else None
+        if len(self._pending) > _MOST_PENDING:
+            del self._pending[next(iter(self._pending))]
         if transition == 0:
             self._execute(0)
         else:
