@@ -32,7 +32,7 @@ class Watched:
 
 def watched(keys: Watched) -> Bucket:
     engine = Engine(EngineSettings("nats://nowhere"))
-    engine._connection = type("Connected", (), {"is_connected": True})
+    engine._connection = type("Connected", (), {"is_connected": True, "stats": {"reconnects": 0}})
     return Bucket(engine, "b", None, cast(Any, keys))
 
 

@@ -233,7 +233,7 @@ class _Data:
         self.nodes: Final = nodes
         self.players: Final = players
         self._created = created
-        self._connections = 1
+        self._reconnections = 0
 
     @classmethod
     async def opened(cls, engine: Engine, name: str) -> Self:
@@ -250,9 +250,9 @@ class _Data:
     async def is_lost(self) -> bool:
         """Whether the players' bucket is another one since the last call. Only a new connection may find another one.
         Raises `EngineLost`."""
-        if self._engine.connections == self._connections:
+        if self._engine.reconnections == self._reconnections:
             return False
         created = await self.players.created()
         is_other, self._created = created != self._created, created
-        self._connections = self._engine.connections
+        self._reconnections = self._engine.reconnections
         return is_other

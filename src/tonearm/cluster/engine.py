@@ -7,7 +7,6 @@ without end. `nats-py` is imported here only.
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import logging
 import ssl
@@ -20,7 +19,6 @@ from typing import Any, Final, NamedTuple
 import nats
 import nats.errors
 import nats.js.errors
-from nats.js.api import KeyValueConfig
 
 CALL_TIMEOUT_S: Final = 1.0
 _START_WITHIN_S: Final = 5.0
@@ -69,7 +67,6 @@ class Engine:
         self._settings = settings
         self._connection: Any = None
         self._was_refused = False
-        self.connections = 1  # how often the connection was made
         self.latency_s = 0.0  # of the last call
 
     async def connect(self) -> None:
@@ -79,21 +76,17 @@ class Engine:
                 self._connection = await nats.connect(
                     self._settings.url,
                     **_credentials(self._settings),
-                    connect_timeout=2,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=_AGAIN_AFTER_S,
-                    allow_reconnect=True,
                     ping_interval=2,
-                    max_outstanding_pings=2,
                     pending_size=0,  # a message that cannot be sent now is dropped, because it may be wrong later
                     error_cb=self._error,
-                    reconnected_cb=self._reconnected,
                 )
         except TimeoutError as error:  # nats-py retried during this time
             if self._was_refused:
                 raise EngineRefused(f"{self._settings.url} refuses the credentials") from error
             raise EngineLost(f"{self._settings.url} does not answer") from error
-        except (OSError, ssl.SSLError, nats.errors.Error, ValueError) as error:
+        except (OSError, nats.errors.Error, ValueError) as error:
             raise EngineLost(f"{self._settings.url}: {_reason(error)}") from error
         version = self._connection.connected_server_version
         if (version.major, version.minor, version.patch) < _WORKS_FROM:
@@ -106,13 +99,18 @@ class Engine:
         try:
             async with _answered(self):
                 stream = self._connection.jetstream(timeout=CALL_TIMEOUT_S)
-                return Bucket(self, name, stream, await stream.create_key_value(_config(name)))
+                return Bucket(self, name, stream, await stream.create_key_value(bucket=name))
         except nats.js.errors.ServiceUnavailableError as error:
             raise EngineLost(f"{self._settings.url} has no JetStream; start it with -js") from error
 
     @property
     def is_connected(self) -> bool:
         return bool(self._connection is not None and self._connection.is_connected)
+
+    @property
+    def reconnections(self) -> int:
+        """How often the connection was made again."""
+        return int(self._connection.stats["reconnects"])
 
     @property
     def largest_bytes(self) -> int:
@@ -129,9 +127,6 @@ class Engine:
         """Logs errors of the connection's own tasks, which would otherwise print a traceback."""
         self._was_refused |= "authorization" in _reason(error).lower()
         log.debug("the cluster's engine: %s", _reason(error))
-
-    async def _reconnected(self) -> None:
-        self.connections += 1
 
 
 class Bucket:
@@ -152,7 +147,7 @@ class Bucket:
     async def made_again(self) -> None:
         """Creates the bucket again when the engine has lost it."""
         async with _answered(self._engine):
-            self._keys = await self._stream.create_key_value(_config(self._name))
+            self._keys = await self._stream.create_key_value(bucket=self._name)
 
     async def get(self, key: str) -> Entry | None:
         async with _answered(self._engine):
@@ -182,7 +177,7 @@ class Bucket:
         of values are kept."""
         async with _answered(self._engine):
             watcher = await self._keys.watchall()
-        connections = self._engine.connections
+        reconnections = self._engine.reconnections
         try:
             while True:
                 try:
@@ -190,7 +185,7 @@ class Bucket:
                         found = await watcher.updates(timeout=CALL_TIMEOUT_S)
                 except nats.errors.TimeoutError:
                     # After an outage the engine may have lost its watchers without a word.
-                    if self._engine.connections != connections or not self._engine.is_connected:
+                    if self._engine.reconnections != reconnections or not self._engine.is_connected:
                         return
                     continue
                 if found is None:
@@ -241,10 +236,6 @@ def _cancellation_kept() -> Iterator[None]:
             raise asyncio.CancelledError
 
 
-def _config(name: str) -> KeyValueConfig:
-    return KeyValueConfig(bucket=name, history=1)
-
-
 def _credentials(settings: EngineSettings) -> dict[str, Any]:
     """Raises `OSError` for a file that cannot be read."""
     given: dict[str, Any] = {}
@@ -270,7 +261,7 @@ def _decoded(key: str) -> str | None:
     """None for a key that no node of tonearm wrote."""
     try:
         return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4)).decode()
-    except (ValueError, binascii.Error):
+    except ValueError:
         return None
 
 
