@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Self
 
 from tonearm import VERSION
@@ -26,30 +25,6 @@ from tonearm.node.node import Node
 from tonearm.player.player import Player
 
 log = logging.getLogger(__name__)
-
-
-async def join(
-    url: str,
-    name: str,
-    own: str,
-    lease_s: float,
-    password: str,
-    wall_ms: Callable[[], int],
-    *,
-    user: str = "",
-    **files: Path,
-) -> "Cluster | str":
-    """Joins the node `own` to its cluster, or returns why it cannot join. `files` are those of `EngineSettings`."""
-    cluster = Cluster(EngineSettings(url, user, **files), name, own, lease_s, password, wall_ms)
-    try:
-        await cluster.join()
-    except EngineRefused as error:
-        return f"{error}; mend cluster.user, cluster.password_file or cluster.credentials_file"
-    except EngineLost as error:
-        return f"its engine is not there ({error}); start a NATS server with JetStream, or mend cluster.url"
-    except NameTaken:
-        return f"a living node is called {own} already; set cluster.node to another name"
-    return cluster
 
 
 class Cluster:
@@ -80,8 +55,20 @@ class Cluster:
 
     # From beginning to end
 
-    async def join(self) -> None:
-        """Raises `EngineLost` and `NameTaken`."""
+    async def join(self) -> str:
+        """Joins the node to its cluster, or returns why it cannot join."""
+        try:
+            await self._join()
+        except EngineRefused as error:
+            return f"{error}; mend cluster.user, cluster.password_file or cluster.credentials_file"
+        except EngineLost as error:
+            return f"its engine is not there ({error}); start a NATS server with JetStream, or mend cluster.url"
+        except NameTaken:
+            return f"a living node is called {self._own} already; set cluster.node to another name"
+        self._turning = asyncio.create_task(self._run())
+        return ""
+
+    async def _join(self) -> None:
         await self._engine.connect()
         try:
             self._data = await _Data.opened(self._engine, self._name)
@@ -100,7 +87,6 @@ class Cluster:
         except BaseException:
             await self._engine.close()
             raise
-        self._turning = asyncio.create_task(self._run())
 
     def saving(self, players: dict[str, Player]) -> EngineSaving:
         """The saving of the node's players."""
