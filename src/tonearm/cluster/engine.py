@@ -8,6 +8,7 @@ without end. `nats-py` is imported here only.
 import asyncio
 import base64
 import contextlib
+import json
 import logging
 import ssl
 import time
@@ -19,6 +20,8 @@ from typing import Any, Final, NamedTuple
 import nats
 import nats.errors
 import nats.js.errors
+
+from tonearm.core.metadata import JsonObject
 
 CALL_TIMEOUT_S: Final = 1.0
 _START_WITHIN_S: Final = 5.0
@@ -53,11 +56,25 @@ class EngineSettings:
 
 
 class Entry(NamedTuple):
-    """`value` is empty for a key that was deleted."""
+    """`value` is a line of JSON, and maybe more behind it; empty for a key that was deleted."""
 
     key: str
     value: bytes
     revision: int
+
+    @property
+    def fields(self) -> JsonObject:
+        """The JSON object in the first line; an empty one if there is something else, as any client may write it."""
+        try:
+            found = json.loads(self.value.partition(b"\n")[0])
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def body(self) -> bytes:
+        """All that stands behind the first line."""
+        return self.value.partition(b"\n")[2]
 
 
 class Engine:

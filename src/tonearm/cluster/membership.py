@@ -87,7 +87,7 @@ class Membership:
             now = await self._bucket.get(self._own)
             if now is not None and now.revision != before.revision:
                 raise NameTaken
-            alive_ms = _read_json(before.value).get("aliveAt")
+            alive_ms = before.fields.get("aliveAt")
             self.last_alive_ms = alive_ms if isinstance(alive_ms, int) and 0 <= alive_ms < _BOUND else 0
         self._watch_anew()
         try:
@@ -176,7 +176,7 @@ class Membership:
                 return await self._bucket.create(self._own, self._value())
             except Conflict:
                 raise NameTaken from None
-        if _read_json(there.value).get("instance") != self._instance:
+        if there.fields.get("instance") != self._instance:
             raise NameTaken
         return there.revision  # this node's own write, whose acknowledgement was lost
 
@@ -210,7 +210,7 @@ class Membership:
                         self._has_watch, self._told_s = True, self._now_s()
                     elif not entry.value:
                         self.members.gone(entry.key)
-                    elif is_node_name(entry.key) and (record := record_of(fields := _read_json(entry.value))):
+                    elif is_node_name(entry.key) and (record := record_of(fields := entry.fields)):
                         self.members.saw(entry.key, record, entry.revision, self._now_s())
                         if fields.get("instance") == self._instance:
                             self._came_back(fields.get("sentAt"))
@@ -280,12 +280,3 @@ def _is_address_or_none(text: str) -> bool:
         return not text or (is_whole and len(text) <= _LONGEST_ADDRESS and "?" not in text and "#" not in text)
     except ValueError:
         return False
-
-
-def _read_json(value: bytes) -> JsonObject:
-    """An empty object for invalid JSON."""
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.core.cluster import is_node_name
 from tonearm.core.errors import PlayerExists
-from tonearm.core.metadata import JsonObject, is_player_id
+from tonearm.core.metadata import is_player_id
 from tonearm.core.printable import text_for_logs
 from tonearm.core.snapshot import PlayerSnapshot
 
@@ -135,8 +135,7 @@ class Ownership:
             return self._own
         known = None if asks else self._owners.get(player_id)
         if known is None:
-            entry = await self._bucket.get(player_id)
-            known = None if entry is None else self._read(entry, None)
+            known = self._read(await self._bucket.get(player_id))
         return None if known is None else known.owner
 
     async def claim(self, player_id: str) -> bool:
@@ -160,18 +159,15 @@ class Ownership:
         none, or the record cannot be read, which then stays as it is. `epoch`: the one in which the owner had it; one
         that has taken it again since has another. Raises `EngineLost`."""
         entry = await self._bucket.get(player_id)
-        known = None if entry is None else self._read(entry, None)
-        if entry is None or known is None or known.owner != owner:
+        known = self._read(entry)
+        if entry is None or known is None or known.owner != owner or epoch not in (None, known.epoch):
             return None
-        if epoch is not None and known.epoch != epoch:
-            return None
-        head, _, body = entry.value.partition(b"\n")
-        if not body:  # its node was lost while it made the player
+        if not entry.body:  # its node was lost while it made the player
             await self._bucket.delete(player_id, entry.revision)
             return None
 
         def unpacked_and_read() -> PlayerSnapshot | None:
-            record = _unpacked(head, body)
+            record = _record_in(entry)
             return None if record is None else read(player_id, record)
 
         snapshot = await asyncio.to_thread(unpacked_and_read)
@@ -180,10 +176,8 @@ class Ownership:
                 log.error("the record of player %s cannot be read, and stays in the engine as it is", player_id)
             self._unread[player_id] = entry.revision
             return None
-        packed = bool(json.loads(head).get("packed"))
-        value = self._value(known.epoch + 1, body, packed=packed)
         try:
-            revision = await self._bucket.update(player_id, value, entry.revision)
+            revision = await self._bucket.update(player_id, self._passed_on(entry, known.epoch), entry.revision)
         except Conflict:
             return None
         self._mine[player_id] = _Mine(known.epoch + 1, revision)
@@ -195,11 +189,8 @@ class Ownership:
         entry = await self._bucket.get(player_id)
         if mine is None or entry is None or not self._is_own_write(entry, mine):
             return
-        head, _, body = entry.value.partition(b"\n")
-        packed = bool(json.loads(head).get("packed"))
-        value = self._value(mine.epoch + 1, body, packed=packed, owner=owner)
         with contextlib.suppress(Conflict):
-            await self._bucket.update(player_id, value, entry.revision)
+            await self._bucket.update(player_id, self._passed_on(entry, mine.epoch, owner), entry.revision)
 
     async def write(self, player_id: str, record: bytes) -> bool:
         """Writes the record of a player of this node. Returns False when the player is not this node's any more. Calls
@@ -264,13 +255,13 @@ class Ownership:
         if self._mine.get(player_id) is not mine:
             return None
         self.let_go(player_id)
-        known = None if entry is None else self._read(entry, None)
+        known = self._read(entry)
         self._lost(player_id, "" if known is None else known.owner)
         return None
 
     def _is_own_write(self, entry: Entry, mine: _Mine) -> bool:
-        head = _head(entry)
-        return head is not None and (head.get("token"), head.get("epoch")) == (self._token, mine.epoch)
+        fields = entry.fields
+        return (fields.get("token"), fields.get("epoch")) == (self._token, mine.epoch)
 
     async def _watch(self) -> None:
         while True:
@@ -324,10 +315,11 @@ class Ownership:
             if not of_node:
                 del self._players[known.owner]
 
-    def _read(self, entry: Entry, changed_s: float | None) -> Owned | None:
-        """None for an entry that is not a player's."""
-        head = _head(entry)
-        match head:
+    def _read(self, entry: Entry | None, changed_s: float | None = None) -> Owned | None:
+        """None without an entry, and for one that is not a player's."""
+        if entry is None:
+            return None
+        match entry.fields:
             case {"owner": str(owner), "epoch": int(epoch)} if is_player_id(entry.key) and is_node_name(owner):
                 if 0 < epoch < _LARGEST_EPOCH:
                     return Owned(owner, epoch, entry.revision, changed_s)
@@ -337,27 +329,22 @@ class Ownership:
             )
         return None
 
+    def _passed_on(self, entry: Entry, epoch: int, owner: str = "") -> bytes:
+        """The value of the next owner after this `epoch`, who is this node without `owner`."""
+        return self._value(epoch + 1, entry.body, packed=bool(entry.fields.get("packed")), owner=owner)
+
     def _value(self, epoch: int, body: bytes, *, packed: bool = False, owner: str = "") -> bytes:
         head = {"owner": owner or self._own, "epoch": epoch, "token": self._token, "packed": packed}
         return json.dumps(head).encode() + b"\n" + body
 
 
-def _head(entry: Entry) -> JsonObject | None:
+def _record_in(entry: Entry) -> bytes | None:
+    """The record of a player, unpacked; None for rubbish."""
+    if not entry.fields.get("packed"):
+        return entry.body
     try:
-        head = json.loads(entry.value.partition(b"\n")[0])
-    except (ValueError, RecursionError):
+        unpacker = zlib.decompressobj()
+        record = unpacker.decompress(entry.body, _LARGEST_RECORD_BYTES)
+    except zlib.error:
         return None
-    return head if isinstance(head, dict) else None
-
-
-def _unpacked(head: bytes, body: bytes) -> bytes | None:
-    """None for rubbish."""
-    try:
-        if json.loads(head).get("packed"):
-            unpacker = zlib.decompressobj()
-            body = unpacker.decompress(body, _LARGEST_RECORD_BYTES)
-            if unpacker.unconsumed_tail:
-                return None
-    except (ValueError, zlib.error, RecursionError):
-        return None
-    return body
+    return None if unpacker.unconsumed_tail else record
