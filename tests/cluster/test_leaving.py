@@ -98,7 +98,7 @@ async def test_a_node_that_stops_begins_no_move_after_its_drain() -> None:
     found.answers.release()
     await found.moving.leave(1.0)
     assert found.node.given_up == 1
-    assert found.ownership.is_mine("p"), "it stays here, as nobody takes it"
+    assert found.ownership.epoch_of("p"), "it stays here, as nobody takes it"
     await asyncio.wait([found.moving.all()])  # as each turn does
     assert found.node.given_up == 1
 
@@ -127,7 +127,7 @@ async def test_a_node_that_stops_takes_nothing_back() -> None:
     found.answers.release()
     with pytest.raises(NodeUnreachable):
         await moving
-    assert not found.ownership.is_mine("p"), "others find it in the engine"
+    assert found.ownership.epoch_of("p") is None, "others find it in the engine"
 
 
 @pytest.mark.parametrize("name", ["b", "c"])

@@ -111,7 +111,7 @@ async def test_a_player_that_is_handed_back_is_its_former_owners_and_of_nobody_w
     a.let_go("p")
     assert await b.take("p", "a", read, epoch) is not None
     await b.hand_back("p", "a")
-    assert not b.is_mine("p")
+    assert b.epoch_of("p") is None
     assert not await b.write("p", b"{}")
     assert await c.take("p", "a", read, epoch) is None
     taken: object = await a.take("p", "a", lambda _, record: cast(PlayerSnapshot, record))

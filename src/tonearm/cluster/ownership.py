@@ -13,9 +13,9 @@ import logging
 import secrets
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.core.cluster import is_node_name
@@ -45,18 +45,13 @@ class RecordTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The owner of a player, by the engine's last report. `changed_s`: when this node saw it change, by its own clock;
+    """The owner of a player, as the engine told or took it. `changed_s`: when this node saw it change, by its own clock;
     None when it was so before this node joined."""
 
     owner: str
     epoch: int
     revision: int
     changed_s: float | None = None
-
-
-class _Mine(NamedTuple):
-    epoch: int
-    revision: int
 
 
 class Ownership:
@@ -83,7 +78,7 @@ class Ownership:
         self._watch_again_s, self._written_anew_within_s = watch_again_s, written_anew_within_s
         self._owners: dict[str, Owned] = {}
         self._players: dict[str, dict[str, Owned]] = {}  # the same by node
-        self._mine: dict[str, _Mine] = {}
+        self._mine: dict[str, Owned] = {}
         self._missing: set[str] = set()  # players that the engine told of before, and not since the watch began anew
         self._unread: dict[str, int] = {}  # the revisions of records that cannot be read
         self._has_all = asyncio.Event()
@@ -99,16 +94,12 @@ class Ownership:
 
     @property
     def is_watching(self) -> bool:
-        """Whether `owners` is as new as the engine."""
+        """Whether `players_of` is as new as the engine."""
         return self._has_all.is_set()
 
     async def known(self) -> None:
         """Returns when all owners are known."""
         await self._has_all.wait()
-
-    def owners(self) -> Iterator[tuple[str, Owned]]:
-        """All players with their owners."""
-        yield from tuple(self._owners.items())
 
     def nodes(self) -> list[str]:
         """All nodes that have players."""
@@ -117,14 +108,8 @@ class Ownership:
     def players_of(self, node: str) -> dict[str, Owned]:
         return dict(self._players.get(node, {}))
 
-    def count_of(self, node: str) -> int:
-        return len(self._players.get(node, ()))
-
-    def is_mine(self, player_id: str) -> bool:
-        return player_id in self._mine
-
     def epoch_of(self, player_id: str) -> int | None:
-        """Of a player of this node."""
+        """Of a player of this node; None for others."""
         mine = self._mine.get(player_id)
         return None if mine is None else mine.epoch
 
@@ -149,7 +134,7 @@ class Ownership:
             revision = await self._bucket.create(player_id, self._value(1, b""))
         except Conflict:
             raise PlayerExists.of(player_id) from None
-        self._mine[player_id] = _Mine(1, revision)
+        self._mine[player_id] = Owned(self._own, 1, revision)
         return True
 
     async def take(
@@ -180,7 +165,7 @@ class Ownership:
             revision = await self._bucket.update(player_id, self._passed_on(entry, known.epoch), entry.revision)
         except Conflict:
             return None
-        self._mine[player_id] = _Mine(known.epoch + 1, revision)
+        self._mine[player_id] = Owned(self._own, known.epoch + 1, revision)
         return snapshot
 
     async def hand_back(self, player_id: str, owner: str) -> None:
@@ -213,7 +198,7 @@ class Ownership:
             revision = again
         if self._mine.get(player_id) is not mine:  # moved away meanwhile, and maybe taken again
             return False
-        self._mine[player_id] = _Mine(mine.epoch, revision)
+        self._mine[player_id] = Owned(self._own, mine.epoch, revision)
         return True
 
     async def remove(self, player_id: str, epoch: int | None = None) -> bool:
@@ -239,7 +224,7 @@ class Ownership:
         """Gives up the ownership here: the player goes on at another node, or may."""
         self._mine.pop(player_id, None)
 
-    async def _after_conflict(self, player_id: str, mine: _Mine, value: bytes) -> int | None:
+    async def _after_conflict(self, player_id: str, mine: Owned, value: bytes) -> int | None:
         """The revision when the write succeeded after all; None for a player that another node has."""
         entry = await self._bucket.get(player_id)
         if entry is None:  # the engine has lost it, maybe with its whole disk
@@ -259,7 +244,7 @@ class Ownership:
         self._lost(player_id, "" if known is None else known.owner)
         return None
 
-    def _is_own_write(self, entry: Entry, mine: _Mine) -> bool:
+    def _is_own_write(self, entry: Entry, mine: Owned) -> bool:
         fields = entry.fields
         return (fields.get("token"), fields.get("epoch")) == (self._token, mine.epoch)
 

@@ -105,8 +105,7 @@ class AllPlayers:
         found: dict[str, bytes] = {}
         for _ in range(_LISTED_TRIES):
             found |= await listed()
-            living = {name for name, _ in self._nodes.living()}
-            if all(player_id in found for player_id, owned in self._ownership.owners() if owned.owner in living):
+            if all(self._ownership.players_of(name).keys() <= found.keys() for name, _ in self._nodes.living()):
                 break
             await asyncio.sleep(_LISTED_AFTER_S)
         return found
