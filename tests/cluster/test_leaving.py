@@ -88,7 +88,7 @@ async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
     node = StoppingNode(players)
     membership, forwarding = SimpleNamespace(members=members, reaches=True), SimpleNamespace(ask=ask)
     nobody = cast(Any, None)
-    joined = Joined("a", cast(Any, membership), owned, cast(Any, forwarding), nobody, lambda: 0)
+    joined = Joined("a", nobody, cast(Any, membership), owned, cast(Any, forwarding), lambda: 0)
     moving = Moving(joined, cast(Any, node), players)
     return Leaving(joined, moving, bucket, owned, players, node, asked, answers)
 

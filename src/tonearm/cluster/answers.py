@@ -55,7 +55,7 @@ class Answers:
     def __init__(self, joined: Joined, name: str, node: Node, moving: Moving, taking: Taking) -> None:
         self.own: Final = joined.own
         self.name: Final = name
-        self._nodes, self._membership = joined.nodes, joined.membership
+        self._nodes, self._membership = joined, joined.membership
         self._ownership, self._forwarding = joined.ownership, joined.forwarding
         self._node = node
         self._moving = moving

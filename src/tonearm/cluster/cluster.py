@@ -16,7 +16,7 @@ from tonearm.cluster.engine_saving import EngineSaving
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
 from tonearm.cluster.moving import Moving
-from tonearm.cluster.nodes import Joined, Nodes
+from tonearm.cluster.nodes import Joined
 from tonearm.cluster.ownership import Ownership
 from tonearm.cluster.taking import Taking
 from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord
@@ -97,8 +97,7 @@ class Cluster:
 
     def attach(self, node: Node, allow: Callable[[float], None]) -> Answers:
         """`allow` takes until when the node may play. Returns what answers the node's requests."""
-        nodes = Nodes(self._own, self._membership, self._own_record, lambda: self._engine.latency_s)
-        joined = Joined(self._own, self._membership, self._ownership, self._forwarding, nodes, self._wall_ms)
+        joined = Joined(self._own, self._engine, self._membership, self._ownership, self._forwarding, self._wall_ms)
         moving = Moving(joined, node, self._players)
         taking = Taking(joined, node, self._players, moving)
         answers = Answers(joined, self._name, node, moving, taking)

@@ -55,7 +55,7 @@ class Membership:
     ) -> None:
         self._bucket = bucket
         self._own = own
-        self._own_record = own_record
+        self.own_record: Final = own_record
         self._reaches_engine = reaches_engine
         self._allowed = allowed
         self._lapsed = lapsed
@@ -235,7 +235,7 @@ class Membership:
                 self._has_come_back.set()
 
     def _value(self) -> bytes:
-        record = self._own_record()
+        record = self.own_record()
         self._sent_s = self._now_s()
         self._has_come_back.clear()
         fields: JsonObject = {

@@ -43,7 +43,7 @@ class AllPlayers:
     Lists are made of the JSON of each player, which is not read: all records of a cluster may have many megabytes."""
 
     def __init__(self, joined: Joined, node: Node, on_their_way: Mapping[str, OnItsWay]) -> None:
-        self._own, self._nodes, self._wall_ms = joined.own, joined.nodes, joined.wall_ms
+        self._own, self._nodes, self._wall_ms = joined.own, joined, joined.wall_ms
         self._forwarding, self._ownership = joined.forwarding, joined.ownership
         self._node = node
         self._on_their_way = on_their_way
