@@ -22,7 +22,7 @@ from tests.support.processes import standing_still
 from tests.support.running_cluster import LEASE_S, cuttable, nats_server, nodes_of, running_cluster
 from tests.support.running_node import RunningNode, running_node
 
-TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0, "n": 1}'
+TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0}'
 SONG = wav(tone(440, 60.0))
 
 
@@ -513,7 +513,7 @@ async def test_what_stands_in_the_engine_may_be_anything(tmp_path: Path) -> None
                 head % b"false" + b'{"version": 99, "id": "k4"}',
                 head % b"false" + b"[" * 100_000,
                 head % b"true" + zlib.compress(b"0" * 100_000_000),
-                b'{"address": "", "players": 1, "load": 1' + b"0" * 400 + b', "n": 1}',
+                b'{"address": "", "players": 1, "load": 1' + b"0" * 400 + b"}",
                 TRUE_RECORD % b"http://[::",
                 b'{"owner": "a\\nb", "epoch": 1, "token": "x"}\n{}',
                 b'{"owner": "gone", "epoch": ' + b"9" * 4300 + b', "token": "x"}\n{}',

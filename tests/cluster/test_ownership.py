@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import itertools
 import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -190,15 +189,13 @@ async def test_a_player_whose_record_went_with_the_disk_of_the_engine_is_its_own
 def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now: list[float], ended: list[str]) -> Any:
     """It asks the `others` itself, by their addresses."""
 
-    counts = itertools.count(1)
-
     async def reaches_engine(address: str) -> bool:
         other = others[address.removeprefix("http://").removesuffix(":1")]
         await other.look()
         return other.reaches
 
     return Membership(
-        cast(Bucket, bucket), own, LEASE_S, lambda: NodeRecord(f"http://{own}:1", count=next(counts)), reaches_engine,
+        cast(Bucket, bucket), own, LEASE_S, lambda: NodeRecord(f"http://{own}:1"), reaches_engine,
         lambda _: None, lambda: ended.append(own), lambda: 0, lambda: now[0],
     )  # fmt: skip
 

@@ -46,7 +46,6 @@ class Cluster:
         self._wall_ms = wall_ms
         self._forwarding = Forwarding(password, self._is_alive, wall_ms, lease_s)
         self._address = ""
-        self._turns = 0
         self._players: Mapping[str, Player] = {}
         self._saving: EngineSaving | None = None
         self._attached: _Attached | None = None
@@ -133,7 +132,6 @@ class Cluster:
         while True:
             begun_s = time.monotonic()
             try:
-                self._turns += 1
                 await self._membership.turn()
                 await self._look_around()
             except NameTaken:
@@ -181,7 +179,7 @@ class Cluster:
     def _own_record(self) -> NodeRecord:
         load = 0.0 if self._attached is None else self._attached.node.load
         is_draining = self._attached is not None and self._attached.moving.is_draining
-        return NodeRecord(self._address, VERSION, len(self._players), load, is_draining, self._turns)
+        return NodeRecord(self._address, VERSION, len(self._players), load, is_draining)
 
     # As `node.parts.Claims`
 

@@ -244,7 +244,6 @@ class Membership:
             "players": record.players,
             "load": round(record.load, 4),
             "draining": record.is_draining,
-            "n": record.count,
             "instance": self._instance,
             "sentAt": self._sent_s,  # by this node's clock; only this node reads it
             "aliveAt": self._wall_ms(),
@@ -255,10 +254,10 @@ class Membership:
 def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
     """None for an invalid record, because any client of the engine can write there."""
     match fields:
-        case {"address": str(address), "players": int(players), "load": int() | float() as load, "n": int(count)}:
+        case {"address": str(address), "players": int(players), "load": int() | float() as load}:
             if not _is_address_or_none(address):
                 return None
-            if not (0 <= load < _BOUND and 0 <= players < _BOUND and 0 <= count < _BOUND):  # no NaN, and none too large
+            if not (0 <= load < _BOUND and 0 <= players < _BOUND):  # no NaN, and none too large
                 return None
             version = fields.get("version")
             return NodeRecord(
@@ -267,7 +266,6 @@ def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
                 int(players),
                 float(load),
                 fields.get("draining") is True,
-                int(count),
             )
     return None
 

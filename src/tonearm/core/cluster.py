@@ -49,14 +49,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """The facts that a node publishes. `load` is the used share of its capacity; `count` grows with each record."""
+    """The facts that a node publishes. `load` is the used share of its capacity."""
 
     address: str
     version: str = ""
     players: int = 0
     load: float = 0.0
     is_draining: bool = False
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
