@@ -7,11 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from tonearm import VERSION
 from tonearm.cluster.answers import Answers
-from tonearm.cluster.engine import Bucket, Engine, EngineLost, EngineRefused, EngineSettings
+from tonearm.cluster.engine import Engine, EngineLost, EngineRefused, EngineSettings
 from tonearm.cluster.engine_saving import EngineSaving
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
@@ -70,9 +70,10 @@ class Cluster:
     async def _join(self) -> None:
         await self._engine.connect()
         try:
-            self._data = await _Data.opened(self._engine, self._name)
+            self._nodes_bucket = await self._engine.bucket(f"ta_{self._name}_nodes")
+            self._players_bucket = await self._engine.bucket(f"ta_{self._name}_players")
             self._membership = Membership(
-                self._data.nodes,
+                self._nodes_bucket,
                 self._own,
                 self._lease_s,
                 self._own_record,
@@ -81,7 +82,7 @@ class Cluster:
                 self._fall_silent,
                 self._wall_ms,
             )
-            self._ownership = Ownership(self._data.players, self._own, self._engine.largest_bytes, self._lost_player)
+            self._ownership = Ownership(self._players_bucket, self._own, self._engine.largest_bytes, self._lost_player)
             await self._membership.join()
         except BaseException:
             await self._engine.close()
@@ -150,11 +151,11 @@ class Cluster:
         attached = self._attached
         if not self._membership.reaches:
             if self._engine.is_connected:  # it has lost its buckets
-                await self._data.make_again()
+                await self._nodes_bucket.made_again()
+                await self._players_bucket.made_again()
         else:
-            if self._saving is not None and await self._data.is_lost():
-                log.warning("the cluster's engine has lost its data; this node writes all its players again")
-                for player_id in self._players:
+            if self._saving is not None:
+                for player_id in self._ownership.missing & self._players.keys():
                     self._saving.changed(player_id)
             if attached is not None and self._ownership.is_watching and self._address:
                 await attached.taking.look_for_players()
@@ -206,36 +207,3 @@ class _Attached:
     moving: Moving
     taking: Taking
     answers: Answers
-
-
-class _Data:
-    """The cluster's two buckets in the engine, which may lose them with its disk."""
-
-    def __init__(self, engine: Engine, nodes: Bucket, players: Bucket, created: str) -> None:
-        self._engine = engine
-        self.nodes: Final = nodes
-        self.players: Final = players
-        self._created = created
-        self._reconnections = 0
-
-    @classmethod
-    async def opened(cls, engine: Engine, name: str) -> Self:
-        """Raises `EngineLost`."""
-        nodes = await engine.bucket(f"ta_{name}_nodes")
-        players = await engine.bucket(f"ta_{name}_players")
-        return cls(engine, nodes, players, await players.created())
-
-    async def make_again(self) -> None:
-        """Raises `EngineLost`."""
-        await self.nodes.made_again()
-        await self.players.made_again()
-
-    async def is_lost(self) -> bool:
-        """Whether the players' bucket is another one since the last call. Only a new connection may find another one.
-        Raises `EngineLost`."""
-        if self._engine.reconnections == self._reconnections:
-            return False
-        created = await self.players.created()
-        is_other, self._created = created != self._created, created
-        self._reconnections = self._engine.reconnections
-        return is_other

@@ -155,12 +155,6 @@ class Bucket:
         self._stream = stream
         self._keys = keys
 
-    async def created(self) -> str:
-        """When the bucket was created, by the engine's clock. A bucket that was created again has another value."""
-        async with _answered(self._engine):
-            info = await self._stream.stream_info(f"KV_{self._name}")
-            return str(info.created)
-
     async def made_again(self) -> None:
         """Creates the bucket again when the engine has lost it."""
         async with _answered(self._engine):

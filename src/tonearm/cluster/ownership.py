@@ -45,8 +45,8 @@ class RecordTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The owner of a player, as the engine told or took it. `changed_s`: when this node saw it change, by its own clock;
-    None when it was so before this node joined."""
+    """The owner of a player, as the engine told or took it. `changed_s`: when this node saw it change, by its own
+    clock; None when it was so before this node joined."""
 
     owner: str
     epoch: int
@@ -79,7 +79,8 @@ class Ownership:
         self._owners: dict[str, Owned] = {}
         self._players: dict[str, dict[str, Owned]] = {}  # the same by node
         self._mine: dict[str, Owned] = {}
-        self._missing: set[str] = set()  # players that the engine told of before, and not since the watch began anew
+        # Players that the engine told of before, and not since the watch began anew. Their owners write them again.
+        self.missing: set[str] = set()
         self._unread: dict[str, int] = {}  # the revisions of records that cannot be read
         self._has_all = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -128,7 +129,7 @@ class Ownership:
         Raises `PlayerExists` and `EngineLost`."""
         if player_id in self._mine:
             return False
-        if player_id in self._missing:
+        if player_id in self.missing:
             raise PlayerExists.of(player_id)
         try:
             revision = await self._bucket.create(player_id, self._value(1, b""))
@@ -255,9 +256,11 @@ class Ownership:
             try:
                 async for entry in self._bucket.watch(_HEAD_BYTES):
                     if entry is None:
-                        self._missing = self._owners.keys() - seen
+                        self.missing = (self._owners.keys() | self._mine.keys()) - seen
+                        if self._mine.keys() & self.missing:
+                            log.warning("the cluster's engine has lost players of this node, which writes them again")
                         later = asyncio.get_running_loop().call_later
-                        later(self._written_anew_within_s, self._forget_missing, self._missing)
+                        later(self._written_anew_within_s, self._forget_missing, self.missing)
                         self._has_all.set()
                     else:
                         if not self._has_all.is_set():
@@ -271,13 +274,13 @@ class Ownership:
 
     def _forget_missing(self, missing: set[str]) -> None:
         """Forgets players that are still missing: a missing key may be a deletion, or the engine lost its disk."""
-        if missing is self._missing:  # the watch has not begun anew since
+        if missing is self.missing:  # the watch has not begun anew since
             for player_id in missing:
                 self._forget(player_id)
             missing.clear()
 
     def _saw(self, entry: Entry) -> None:
-        self._missing.discard(entry.key)
+        self.missing.discard(entry.key)
         found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
         if found is None:
             self._forget(entry.key)
