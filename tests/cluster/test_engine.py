@@ -33,7 +33,9 @@ class Watched:
 def watched(keys: Watched) -> Bucket:
     engine = Engine(EngineSettings("nats://nowhere"))
     engine._connection = type("Connected", (), {"is_connected": True, "stats": {"reconnects": 0}})
-    return Bucket(engine, "b", None, cast(Any, keys))
+    bucket = Bucket(engine, None, "b")
+    bucket._keys = keys
+    return bucket
 
 
 @pytest.mark.parametrize("turns", range(6))

@@ -40,6 +40,18 @@ async def test_a_wrong_password_of_the_engine_is_told_in_one_line(tmp_path: Path
             assert time.monotonic() - begun_s < 60
 
 
+async def test_a_node_joins_an_engine_whose_buckets_were_configured_by_hand(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a") as cluster:
+        connection = await nats.connect(cluster.engine.url)
+        stream = connection.jetstream()
+        for name in ("nodes", "players"):
+            config = (await stream.stream_info(f"KV_ta_test_{name}")).config
+            await stream.update_stream(config, max_bytes=100_000_000)  # as more replicas, which want more servers
+        await connection.close()
+        (tmp_path / "b").mkdir()
+        await cluster.start("b")
+
+
 async def test_nodes_come_back_to_an_engine_that_refused_them_for_a_while(tmp_path: Path) -> None:
     (tmp_path / "right").write_text("right\n")
     config = f'user = "tonearm"\npassword_file = "{tmp_path / "right"}"\n'

@@ -151,8 +151,8 @@ class Cluster:
         attached = self._attached
         if not self._membership.reaches:
             if self._engine.is_connected:  # it has lost its buckets
-                await self._nodes_bucket.made_again()
-                await self._players_bucket.made_again()
+                await self._nodes_bucket.open()
+                await self._players_bucket.open()
         else:
             if self._saving is not None:
                 for player_id in self._ownership.missing & self._players.keys():

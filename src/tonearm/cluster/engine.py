@@ -113,12 +113,9 @@ class Engine:
 
     async def bucket(self, name: str) -> "Bucket":
         """The bucket, created if it does not exist. Raises `EngineLost`."""
-        try:
-            async with _answered(self):
-                stream = self._connection.jetstream(timeout=CALL_TIMEOUT_S)
-                return Bucket(self, name, stream, await stream.create_key_value(bucket=name))
-        except nats.js.errors.ServiceUnavailableError as error:
-            raise EngineLost(f"{self._settings.url} has no JetStream; start it with -js") from error
+        bucket = Bucket(self, self._connection.jetstream(timeout=CALL_TIMEOUT_S), name)
+        await bucket.open()
+        return bucket
 
     @property
     def is_connected(self) -> bool:
@@ -149,16 +146,19 @@ class Engine:
 class Bucket:
     """Keys may be any texts. All methods raise `EngineLost`."""
 
-    def __init__(self, engine: Engine, name: str, stream: Any, keys: Any) -> None:
+    def __init__(self, engine: Engine, stream: Any, name: str) -> None:
         self._engine = engine
-        self._name = name
         self._stream = stream
-        self._keys = keys
+        self._name = name
+        self._keys: Any = None
 
-    async def made_again(self) -> None:
-        """Creates the bucket again when the engine has lost it."""
+    async def open(self) -> None:
+        """Takes the bucket as it is, or creates it when the engine does not have it, or has lost it."""
         async with _answered(self._engine):
-            self._keys = await self._stream.create_key_value(bucket=self._name)
+            try:
+                self._keys = await self._stream.key_value(self._name)
+            except nats.js.errors.BucketNotFoundError:
+                self._keys = await self._stream.create_key_value(bucket=self._name)
 
     async def get(self, key: str) -> Entry | None:
         async with _answered(self._engine):
