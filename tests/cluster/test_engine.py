@@ -4,9 +4,10 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from nats.js.errors import ServiceUnavailableError
 from nats.js.kv import KeyValue
 
-from tonearm.cluster.engine import Bucket, Engine, EngineSettings
+from tonearm.cluster.engine import Bucket, Engine, EngineLost, EngineSettings
 
 
 class Watched:
@@ -66,3 +67,12 @@ async def test_a_task_ends_that_is_told_something_just_as_it_is_to_end(what: str
     task.cancel()
     assert ended
     assert task.cancelled()
+
+
+async def test_an_engine_without_jetstream_is_told_how_to_start() -> None:
+    class NoJetStream(Watched):
+        async def get(self, _: str) -> Any:
+            raise ServiceUnavailableError  # as NATS's client does when nothing answers for JetStream
+
+    with pytest.raises(EngineLost, match="it has no JetStream; start it with -js"):
+        await watched(NoJetStream()).get("p")

@@ -220,10 +220,8 @@ async def _answered(engine: Engine) -> AsyncIterator[None]:
         with _cancellation_kept():
             async with asyncio.timeout(2 * CALL_TIMEOUT_S):
                 yield
-    except nats.js.errors.KeyWrongLastSequenceError as error:
-        raise Conflict from error
     except nats.js.errors.APIError as error:
-        if error.err_code in _WRONG_LAST:
+        if isinstance(error, nats.js.errors.KeyWrongLastSequenceError) or error.err_code in _WRONG_LAST:
             raise Conflict from error
         raise EngineLost(_reason(error)) from error
     except TimeoutError as error:
@@ -278,4 +276,6 @@ def _decoded(key: str) -> str | None:
 
 def _reason(error: BaseException) -> str:
     """The reason of an error without the sent data, which may contain a password."""
+    if isinstance(error, nats.js.errors.ServiceUnavailableError) and not error.description:  # nobody answers
+        return "it has no JetStream; start it with -js"
     return str(getattr(error, "description", "") or error)[:200] or type(error).__name__
