@@ -14,6 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.processes import standing_still
 from tests.support.running_cluster import RunningCluster, cuttable, running_cluster
 from tests.support.running_node import RunningNode, start_node
+from tonearm.cluster.engine import Engine, EngineSettings
 
 SONG = wav(tone(440, 60.0))
 HOURS_S = 3 * 3600
@@ -50,6 +51,17 @@ async def test_a_node_joins_an_engine_whose_buckets_were_configured_by_hand(tmp_
         await connection.close()
         (tmp_path / "b").mkdir()
         await cluster.start("b")
+
+
+async def test_the_largest_value_is_written_over_a_connection_that_stays(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, engine_config="max_payload: 8192\n") as cluster:
+        engine = Engine(EngineSettings(cluster.engine.url))
+        await engine.connect()
+        bucket = await engine.bucket("b")
+        revision = await bucket.create("k", b"")
+        assert await bucket.update("k", bytes(engine.largest_bytes), revision) > revision
+        assert engine.reconnections == 0
+        await engine.close()
 
 
 async def test_nodes_come_back_to_an_engine_that_refused_them_for_a_while(tmp_path: Path) -> None:

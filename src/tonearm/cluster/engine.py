@@ -27,6 +27,7 @@ CALL_TIMEOUT_S: Final = 1.0
 _START_WITHIN_S: Final = 5.0
 _AGAIN_AFTER_S: Final = 0.25
 _WRONG_LAST: Final = frozenset({10071, 10164})  # the server's codes for: something else was written meanwhile
+_SPARE_BYTES: Final = 256  # for the headers of a write, and for a next owner with a longer name
 _WORKS_FROM: Final = (2, 9, 10)
 
 log = logging.getLogger(__name__)
@@ -128,8 +129,9 @@ class Engine:
 
     @property
     def largest_bytes(self) -> int:
-        """The largest size of a value: the server's `max_payload`."""
-        return int(self._connection.max_payload)
+        """The largest size of a value. The server's `max_payload` counts the headers of a write, too, and a server ends
+        the connection over which more comes."""
+        return int(self._connection.max_payload) - _SPARE_BYTES
 
     async def close(self) -> None:
         if self._connection is not None:
