@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class EngineSaving(Saving):
-    """As `Saving`, in the engine. `last_alive_ms` gives the time of day at which this node was last known to live."""
+    """As `Saving`, in the engine. `last_alive_ms`: the time of day at which this node was last known to live."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class EngineSaving(Saving):
         own: str,
         players: Mapping[str, PlayerToSave],
         wall_ms: Callable[[], int],
-        last_alive_ms: Callable[[], int],
+        last_alive_ms: int,
     ) -> None:
         super().__init__(players, wall_ms, patience_s=_PATIENCE_S)
         self._ownership = ownership
@@ -49,7 +49,7 @@ class EngineSaving(Saving):
 
     async def read(self, resume: Resume) -> list[PlayerSnapshot]:
         """The players that this node had and that no other node has taken since."""
-        alive_ms, now_ms = self._last_alive_ms(), self._wall_ms()
+        alive_ms, now_ms = self._last_alive_ms, self._wall_ms()
         until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else min(alive_ms, now_ms)
         read = partial(read_record, until_ms=until_ms)
         own = self._ownership.players_of(self._own)
