@@ -86,7 +86,10 @@ async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
     members = SimpleNamespace(living=lambda _: {"a": NodeRecord("http://a:1"), "b": NodeRecord("http://b:1")})
     players: dict[str, Any] = {player_id: StoppingPlayer(player_id) for player_id in player_ids}
     node = StoppingNode(players)
-    membership, forwarding = SimpleNamespace(members=members, reaches=True), SimpleNamespace(ask=ask)
+    membership, forwarding = (
+        SimpleNamespace(members=members, reaches=True, own_record=lambda: NodeRecord("http://a:1")),
+        SimpleNamespace(ask=ask),
+    )
     nobody = cast(Any, None)
     joined = Joined("a", nobody, cast(Any, membership), owned, cast(Any, forwarding), lambda: 0)
     moving = Moving(joined, cast(Any, node), players)

@@ -5,7 +5,6 @@ the routes that only a cluster has.
 import asyncio
 import json
 import random
-import time
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
@@ -166,18 +165,16 @@ class Answers:
         except (ValueError, RecursionError):
             return None  # this node answers with the error
         wanted = fields.get("node") if isinstance(fields, dict) else None
-        living = {**self._membership.members.living(time.monotonic()), self.own: self._nodes.record(self.own)}
-        with_address = {name: record for name, record in living.items() if record.address or name == self.own}
+        living = self._nodes.living()
         if isinstance(wanted, str) and wanted:
-            if wanted not in with_address:
-                raise BadRequest(f"There is no living node {wanted!r}. There are {', '.join(with_address)}.")
+            if wanted not in living:
+                raise BadRequest(f"There is no living node {wanted!r}. There are {', '.join(living)}.")
             name: str | None = wanted
         else:
-            name = placed(with_address, self._dice)
+            name = placed(living, self._dice)
         if name is None or name == self.own:
             return None
-        answer = await self._forwarding.pass_on(request, body, with_address[name].address, name)
-        return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
+        return await self._forwarding.pass_on(request, body, living[name].address, name)
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -207,7 +204,7 @@ class Answers:
             address = self._membership.members.records()[name].address
             answer = await self._forwarding.pass_on(call.request, None, address, name)
             return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
-        if drains and not any(name != self.own for name, _ in self._nodes.living()):
+        if drains and self._nodes.living().keys() == {self.own}:
             raise BadRequest("There is no other living node that could take the players.")
         self._moving.is_draining = drains
         if drains:

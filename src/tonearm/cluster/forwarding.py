@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import WSMsgType, web
 from yarl import URL
 
+from tonearm.core.cluster import NodeRecord
 from tonearm.core.errors import BadRequest, EngineGone, LimitReached, NodeUnreachable, PlayerNotFound, RequestError
 from tonearm.core.events import EventMessage, EventsLost
 from tonearm.protocol.event_rendering import event_text
@@ -147,9 +148,9 @@ class Forwarding:
         return await _run(connection, self._carry(request, connection, upstream, where))
 
     async def follow_all(
-        self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], list[tuple[str, str]]]
+        self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], Mapping[str, NodeRecord]]
     ) -> web.StreamResponse:
-        """Passes on the events of all players of `nodes` (names and addresses), which may come and go meanwhile. The
+        """Passes on the events of all players of `nodes`, which may come and go meanwhile. The
         client is told that it may have lost events of a node that was followed later, or anew."""
         connection = WebSocketConnection(request, streams)
         following: dict[str, asyncio.Task[None]] = {}
@@ -169,10 +170,10 @@ class Forwarding:
             is_late = False
             try:
                 while True:
-                    for name, address in nodes():
+                    for name, record in nodes().items():
                         task = following.get(name)
-                        if address and (task is None or task.done()):
-                            following[name] = asyncio.create_task(follow(name, address, is_late=is_late))
+                        if record.address and (task is None or task.done()):
+                            following[name] = asyncio.create_task(follow(name, record.address, is_late=is_late))
                     is_late = True
                     await asyncio.sleep(_NODES_AGAIN_S)
             finally:

@@ -39,11 +39,10 @@ class Joined:
     def record(self, name: str) -> NodeRecord:
         return self.membership.own_record() if name == self.own else self.membership.members.records()[name]
 
-    def living(self) -> list[tuple[str, str]]:
-        """Name and address of each live node with an address, and of this node."""
-        living = self.membership.members.living(time.monotonic())
-        addresses = {name: record.address for name, record in living.items() if record.address}
-        return [*{**addresses, self.own: self.membership.own_record().address}.items()]
+    def living(self) -> dict[str, NodeRecord]:
+        """Each live node that listens already, and this node."""
+        living = {**self.membership.members.living(time.monotonic()), self.own: self.membership.own_record()}
+        return {name: record for name, record in living.items() if record.address or name == self.own}
 
     def figures(self) -> ClusterFigures:
         nodes = {name: self._figures_of(name) for name in self.names()}

@@ -86,8 +86,8 @@ class AllPlayers:
     async def ask_others(self, method: str, path: str) -> list[bytes]:
         """What the other living nodes answer; those that answer nothing are left out."""
         asked = [
-            self._forwarding.while_alive(name, self._forwarding.ask(address, method, path))
-            for name, address in self._nodes.living()
+            self._forwarding.while_alive(name, self._forwarding.ask(record.address, method, path))
+            for name, record in self._nodes.living().items()
             if name != self._own
         ]
         answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -105,7 +105,7 @@ class AllPlayers:
         found: dict[str, bytes] = {}
         for _ in range(_LISTED_TRIES):
             found |= await listed()
-            if all(self._ownership.players_of(name).keys() <= found.keys() for name, _ in self._nodes.living()):
+            if all(self._ownership.players_of(name).keys() <= found.keys() for name in self._nodes.living()):
                 break
             await asyncio.sleep(_LISTED_AFTER_S)
         return found
