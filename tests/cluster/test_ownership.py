@@ -81,7 +81,9 @@ class HeldBucket:
 
 
 def ownership(bucket: HeldBucket, own: str, lost: list[str]) -> Ownership:
-    return Ownership(cast(Bucket, bucket), own, 1_000_000, lambda player_id, _: lost.append(player_id))
+    owned = Ownership(cast(Bucket, bucket), own, 1_000_000)
+    owned.lost = lambda player_id, _: lost.append(player_id)
+    return owned
 
 
 def read(*_: object) -> PlayerSnapshot:
@@ -159,10 +161,7 @@ async def test_a_player_whose_record_went_with_the_disk_of_the_engine_is_its_own
         await told.acquire()  # then the connection breaks
 
     bucket.watch = watch  # type: ignore[method-assign]
-    a, b = (
-        Ownership(cast(Bucket, bucket), name, 1000, lambda *_: None, watch_again_s=0.0, written_anew_within_s=0.2)
-        for name in "ab"
-    )
+    a, b = (Ownership(cast(Bucket, bucket), name, 1000, watch_again_s=0.0, written_anew_within_s=0.2) for name in "ab")
     for player_id in ("p", "q"):
         await a.claim(player_id)
     b.start()
@@ -194,10 +193,10 @@ def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now:
         await other.look()
         return other.reaches
 
-    return Membership(
-        cast(Bucket, bucket), own, LEASE_S, lambda: NodeRecord(f"http://{own}:1"), reaches_engine,
-        lambda _: None, lambda: ended.append(own), lambda: 0, lambda: now[0],
-    )  # fmt: skip
+    record = NodeRecord(f"http://{own}:1")
+    found = Membership(cast(Bucket, bucket), own, LEASE_S, lambda: record, reaches_engine, lambda: 0, lambda: now[0])
+    found.lapsed = lambda: ended.append(own)
+    return found
 
 
 async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused_anything_yet() -> None:

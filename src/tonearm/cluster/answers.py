@@ -56,9 +56,7 @@ class Answers:
         self.name: Final = name
         self._nodes, self._membership = joined, joined.membership
         self._ownership, self._forwarding = joined.ownership, joined.forwarding
-        self._node = node
-        self._moving = moving
-        self._taking = taking
+        self.node, self.moving, self.taking = node, moving, taking
         self._all = AllPlayers(joined, node, moving.on_their_way)
         self._relays = Relays(node, joined.forwarding, lambda player_id: partial(self._place_of, player_id))
         self._found_tries = round((joined.membership.lease.length_s + _FOUND_LATER_S) / _FOUND_AFTER_S)
@@ -83,7 +81,7 @@ class Answers:
             if operation is GET_RECORDS:
                 return await self._all.records(call.request, of_all=False)
             if operation is LISTEN and self._here(call.player_id):
-                return await give_frames(call, self._node, self._streams, self._audio)
+                return await give_frames(call, self.node, self._streams, self._audio)
             passed = None
         else:
             passed = await self._elsewhere(call, operation)
@@ -111,7 +109,7 @@ class Answers:
         return await self._passed(call, operation)
 
     def _here(self, player_id: str) -> bool:
-        return self._node.find(player_id) is not None
+        return self.node.find(player_id) is not None
 
     async def _passed(self, call: Call, operation: Operation) -> web.StreamResponse | None:
         """The answer of the node that has the player; None when no node has it."""
@@ -206,14 +204,14 @@ class Answers:
             return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
         if drains and self._nodes.living().keys() == {self.own}:
             raise BadRequest("There is no other living node that could take the players.")
-        self._moving.is_draining = drains
+        self.moving.is_draining = drains
         if drains:
-            self._moving.all()
+            self.moving.all()
         return no_content()
 
     async def _move_asked(self, call: Call) -> web.StreamResponse:
         body = await read_body(call.request, MoveTo)
-        await self._moving.one(call.player_id, body.node)
+        await self.moving.one(call.player_id, body.node)
         return no_content()
 
     async def _taken_from(self, call: Call) -> web.StreamResponse:
@@ -224,5 +222,5 @@ class Answers:
         owner, epoch = call.target.required_parameter("from"), call.target.required_parameter("epoch")
         if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= _EPOCH_DIGITS):
             raise BadRequest("epoch must be a number.")
-        await self._taking.handed_over(call.player_id, record, owner, int(epoch))
+        await self.taking.handed_over(call.player_id, record, owner, int(epoch))
         return no_content()

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tonearm import VERSION
@@ -48,7 +47,7 @@ class Cluster:
         self._address = ""
         self._players: Mapping[str, Player] = {}
         self._saving: EngineSaving | None = None
-        self._attached: _Attached | None = None
+        self._answers: Answers | None = None
         self._turning: asyncio.Task[None] | None = None
         self.ended: Final = asyncio.Event()  # set when another node has this node's name
 
@@ -78,11 +77,9 @@ class Cluster:
                 self._lease_s,
                 self._own_record,
                 self._forwarding.reaches_engine,
-                self._allow,
-                self._fall_silent,
                 self._wall_ms,
             )
-            self._ownership = Ownership(self._players_bucket, self._own, self._engine.largest_bytes, self._lost_player)
+            self._ownership = Ownership(self._players_bucket, self._own, self._engine.largest_bytes)
             await self._membership.join()
         except BaseException:
             await self._engine.close()
@@ -100,10 +97,10 @@ class Cluster:
         joined = Joined(self._own, self._engine, self._membership, self._ownership, self._forwarding, self._wall_ms)
         moving = Moving(joined, node, self._players)
         taking = Taking(joined, node, self._players, moving)
-        answers = Answers(joined, self._name, node, moving, taking)
-        self._attached = _Attached(node, allow, moving, taking, answers)
+        self._membership.allowed, self._membership.lapsed, self._ownership.lost = allow, taking.fall_silent, taking.lost
         allow(self._membership.lease.plays_until_s)
-        return answers
+        self._answers = Answers(joined, self._name, node, moving, taking)
+        return self._answers
 
     def listens_at(self, address: str) -> None:
         """Sets the address at which the node answers. Other nodes learn it with the next turn."""
@@ -111,18 +108,18 @@ class Cluster:
 
     async def drain(self, within_s: float) -> None:
         """Moves all players to other nodes, as far as that goes in this time."""
-        if self._attached is not None:
-            await self._attached.moving.leave(within_s)
+        if self._answers is not None:
+            await self._answers.moving.leave(within_s)
 
     async def leave(self) -> None:
         """To be called when the node has stopped."""
         if self._turning is not None:
             self._turning.cancel()
             await asyncio.wait([self._turning])
-        if self._attached is not None:
-            await self._attached.taking.stop()
-            await self._attached.moving.stop()
-            self._attached.answers.close()
+        if self._answers is not None:
+            await self._answers.taking.stop()
+            await self._answers.moving.stop()
+            self._answers.close()
         await self._membership.leave()
         await self._forwarding.close()
         await self._engine.close()
@@ -137,7 +134,7 @@ class Cluster:
                 await self._look_around()
             except NameTaken:
                 log.critical("another node of the cluster is called %s; this one stops", self._own)
-                self._fall_silent()
+                self._membership.lapsed()
                 self.ended.set()
                 return
             except EngineLost as error:
@@ -148,7 +145,7 @@ class Cluster:
 
     async def _look_around(self) -> None:
         """Checks the engine, looks for players that no node has, and moves players away while this node drains."""
-        attached = self._attached
+        answers = self._answers
         if not self._membership.reaches:
             if self._engine.is_connected:  # it has lost its buckets
                 await self._nodes_bucket.open()
@@ -157,29 +154,18 @@ class Cluster:
             if self._saving is not None:
                 for player_id in self._ownership.missing & self._players.keys():
                     self._saving.changed(player_id)
-            if attached is not None and self._ownership.is_watching and self._address:
-                await attached.taking.look_for_players()
-        if attached is not None and attached.moving.is_draining and self._players:
-            attached.moving.all()
-
-    def _allow(self, until_s: float) -> None:
-        if self._attached is not None:
-            self._attached.allow(until_s)
-
-    def _fall_silent(self) -> None:
-        if self._attached is not None:
-            self._attached.taking.fall_silent()
-
-    def _lost_player(self, player_id: str, owner: str) -> None:
-        if self._attached is not None:
-            self._attached.taking.lost(player_id, owner)
+            if answers is not None and self._ownership.is_watching and self._address:
+                await answers.taking.look_for_players()
+        if answers is not None and answers.moving.is_draining and self._players:
+            answers.moving.all()
 
     def _is_alive(self, name: str) -> bool:
         return self._membership.members.is_alive(name, time.monotonic())
 
     def _own_record(self) -> NodeRecord:
-        load = 0.0 if self._attached is None else self._attached.node.load
-        is_draining = self._attached is not None and self._attached.moving.is_draining
+        if self._answers is None:
+            return NodeRecord(self._address, VERSION)
+        load, is_draining = self._answers.node.load, self._answers.moving.is_draining
         return NodeRecord(self._address, VERSION, len(self._players), load, is_draining)
 
     # As `node.parts.Claims`
@@ -196,14 +182,3 @@ class Cluster:
             await self._ownership.remove(player_id)
         except EngineLost as error:
             log.warning("the id %s stays reserved: the cluster's engine cannot be reached: %s", player_id, error)
-
-
-@dataclass(frozen=True, slots=True)
-class _Attached:
-    """What a cluster has with a node. `allow` takes until when the node may play."""
-
-    node: Node
-    allow: Callable[[float], None]
-    moving: Moving
-    taking: Taking
-    answers: Answers

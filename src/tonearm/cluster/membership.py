@@ -16,7 +16,6 @@ from typing import Final
 
 from yarl import URL
 
-from tonearm import VERSION
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost
 from tonearm.core.cluster import RENEW_EVERY_S, Lease, Members, NodeRecord, is_node_name
 from tonearm.core.metadata import JsonObject
@@ -48,8 +47,6 @@ class Membership:
         lease_s: float,
         own_record: Callable[[], NodeRecord],
         reaches_engine: Callable[[str], Awaitable[bool]],
-        allowed: Callable[[float], None],
-        lapsed: Callable[[], None],
         wall_ms: Callable[[], int],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,8 +54,8 @@ class Membership:
         self._own = own
         self.own_record: Final = own_record
         self._reaches_engine = reaches_engine
-        self._allowed = allowed
-        self._lapsed = lapsed
+        self.allowed: Callable[[float], None] = lambda _: None
+        self.lapsed: Callable[[], None] = lambda: None
         self._wall_ms = wall_ms
         self._now_s = now_s
         self.members: Final = Members(own, lease_s, known_to_s=-math.inf)
@@ -148,7 +145,7 @@ class Membership:
         """Tells when the lease has ended."""
         if not self._has_lapsed and self._now_s() >= self.lease.plays_until_s:
             self._has_lapsed = True
-            self._lapsed()
+            self.lapsed()
 
     @property
     def may_play(self) -> bool:
@@ -186,7 +183,7 @@ class Membership:
         if self.members.reached_since_s is None and self._has_watch:
             log.info("the cluster's engine is reached")
             self.members.reached_since_s = self._now_s()
-        self._allowed(self.lease.plays_until_s)
+        self.allowed(self.lease.plays_until_s)
 
     async def _ask_others(self) -> None:
         asked_s = self._now_s()
@@ -194,7 +191,7 @@ class Membership:
         answers = await asyncio.gather(*(self._reaches_engine(address) for address in others if address))
         if not any(answers):
             self.lease = self.lease.unopposed(asked_s)
-            self._allowed(self.lease.plays_until_s)
+            self.allowed(self.lease.plays_until_s)
 
     def _watch_anew(self) -> None:
         if self._watching is not None:
@@ -240,7 +237,7 @@ class Membership:
         self._has_come_back.clear()
         fields: JsonObject = {
             "address": record.address,
-            "version": VERSION,
+            "version": record.version,
             "players": record.players,
             "load": round(record.load, 4),
             "draining": record.is_draining,

@@ -63,7 +63,6 @@ class Ownership:
         bucket: Bucket,
         own: str,
         largest_bytes: int,
-        lost: Callable[[str, str], None],
         now_s: Callable[[], float] = time.monotonic,
         *,
         watch_again_s: float = _WATCH_AGAIN_S,
@@ -73,7 +72,7 @@ class Ownership:
         self._own = own
         self._token = secrets.token_hex(8)
         self._largest_bytes = largest_bytes
-        self._lost = lost
+        self.lost: Callable[[str, str], None] = lambda *_: None
         self._now_s = now_s
         self._watch_again_s, self._written_anew_within_s = watch_again_s, written_anew_within_s
         self._owners: dict[str, Owned] = {}
@@ -242,7 +241,7 @@ class Ownership:
             return None
         self.let_go(player_id)
         known = self._read(entry)
-        self._lost(player_id, "" if known is None else known.owner)
+        self.lost(player_id, "" if known is None else known.owner)
         return None
 
     def _is_own_write(self, entry: Entry, mine: Owned) -> bool:
@@ -294,7 +293,7 @@ class Ownership:
         mine = self._mine.get(entry.key)
         if mine is not None and found.owner != self._own and found.epoch > mine.epoch:
             self.let_go(entry.key)
-            self._lost(entry.key, found.owner)
+            self.lost(entry.key, found.owner)
 
     def _forget(self, player_id: str) -> None:
         if (known := self._owners.pop(player_id, None)) is not None:
