@@ -60,7 +60,6 @@ class Answers:
         self._all = AllPlayers(joined, node, moving.on_their_way)
         self._relays = Relays(node, joined.forwarding, lambda player_id: partial(self._place_of, player_id))
         self._found_tries = round((joined.membership.lease.length_s + _FOUND_LATER_S) / _FOUND_AFTER_S)
-        self._dice = random.SystemRandom()
 
     def serves(self, streams: OpenStreams, audio: AudioSettings) -> None:
         self._streams, self._audio = streams, audio
@@ -169,7 +168,7 @@ class Answers:
                 raise BadRequest(f"There is no living node {wanted!r}. There are {', '.join(living)}.")
             name: str | None = wanted
         else:
-            name = placed(living, self._dice)
+            name = placed(living, random.sample)
         if name is None or name == self.own:
             return None
         return await self._forwarding.pass_on(request, body, living[name].address, name)

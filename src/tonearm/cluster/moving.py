@@ -42,7 +42,6 @@ class Moving:
         self._forwarding, self._wall_ms = joined.forwarding, joined.wall_ms
         self._node = node
         self._players = players
-        self._dice = random.SystemRandom()
         self._moving_all: asyncio.Task[None] | None = None
         self.is_draining = self.is_leaving = False
         self.on_their_way: Final[dict[str, OnItsWay]] = {}
@@ -80,7 +79,7 @@ class Moving:
             async with places:
                 if self.is_leaving or not self.is_draining or player_id not in self._players:
                     return
-                name = placed(self._nodes.living(), self._dice, avoided=[self._own])
+                name = placed(self._nodes.living(), random.sample, avoided=[self._own])
                 try:
                     if name is not None:
                         await self.one(player_id, name)
