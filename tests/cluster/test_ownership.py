@@ -164,8 +164,7 @@ async def test_a_player_whose_record_went_with_the_disk_of_the_engine_is_its_own
     a, b = (Ownership(cast(Bucket, bucket), name, 1000, watch_again_s=0.0, written_anew_within_s=0.2) for name in "ab")
     for player_id in ("p", "q"):
         await a.claim(player_id)
-    b.start()
-    await b.known()
+    await b.start()
     bucket.entries.clear()
     told.release()
     await asyncio.sleep(0.05)
@@ -271,8 +270,7 @@ async def test_who_is_asked_looks_whether_the_engine_answers(is_frozen: bool) ->
 async def test_players_that_came_and_went_leave_nothing_in_memory() -> None:
     bucket = HeldBucket()
     owned = ownership(bucket, "a", [])
-    owned.start()
-    await owned.known()
+    await owned.start()
     tracemalloc.start()
     try:
         for number in range(2_000):

@@ -44,8 +44,7 @@ class EngineSaving(Saving):
         self._unkept: set[str] = set()  # players that were not this node's when they were to be written
 
     async def open(self) -> None:
-        self._ownership.start()
-        await self._ownership.known()
+        await self._ownership.start()
 
     async def read(self, resume: Resume) -> list[PlayerSnapshot]:
         """The players that this node had and that no other node has taken since."""

@@ -84,8 +84,10 @@ class Ownership:
         self._has_all = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Returns when all owners are known."""
         self._watching = asyncio.create_task(self._watch())
+        await self._has_all.wait()
 
     async def stop(self) -> None:
         if self._watching is not None:
@@ -96,10 +98,6 @@ class Ownership:
     def is_watching(self) -> bool:
         """Whether `players_of` is as new as the engine."""
         return self._has_all.is_set()
-
-    async def known(self) -> None:
-        """Returns when all owners are known."""
-        await self._has_all.wait()
 
     def nodes(self) -> list[str]:
         """All nodes that have players."""
