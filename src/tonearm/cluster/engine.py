@@ -89,11 +89,15 @@ class Engine:
 
     async def connect(self) -> None:
         """Raises `EngineLost`, also as `EngineRefused`."""
+        settings = self._settings
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 self._connection = await nats.connect(
-                    self._settings.url,
-                    **_credentials(self._settings),
+                    settings.url,
+                    user=settings.user or None,
+                    password=settings.password_file and settings.password_file.read_text(encoding="utf-8").strip(),
+                    user_credentials=settings.credentials_file and str(settings.credentials_file),
+                    tls=_tls(settings),
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=_AGAIN_AFTER_S,
                     ping_interval=2,
@@ -247,21 +251,14 @@ def _cancellation_kept() -> Iterator[None]:
             raise asyncio.CancelledError
 
 
-def _credentials(settings: EngineSettings) -> dict[str, Any]:
-    """Raises `OSError` for a file that cannot be read."""
-    given: dict[str, Any] = {}
-    if settings.user:
-        given["user"] = settings.user
-    if settings.password_file is not None:
-        given["password"] = settings.password_file.read_text(encoding="utf-8").strip()
-    if settings.credentials_file is not None:
-        given["user_credentials"] = str(settings.credentials_file)
-    if settings.ca_file is not None or settings.cert_file is not None:
-        context = ssl.create_default_context(cafile=settings.ca_file)
-        if settings.cert_file is not None:
-            context.load_cert_chain(settings.cert_file, settings.key_file)
-        given["tls"] = context
-    return given
+def _tls(settings: EngineSettings) -> ssl.SSLContext | None:
+    """None for a connection as the address of the engine asks for. Raises `OSError` for a file that cannot be read."""
+    if settings.ca_file is None and settings.cert_file is None:
+        return None
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    if settings.cert_file is not None:
+        context.load_cert_chain(settings.cert_file, settings.key_file)
+    return context
 
 
 def _coded(key: str) -> str:
