@@ -89,7 +89,7 @@ class Cluster:
         """The saving of the node's players."""
         self._players = players
         last_alive_ms = self._membership.last_alive_ms
-        self._saving = EngineSaving(self._ownership, self._own, players, self._wall_ms, last_alive_ms)
+        self._saving = EngineSaving(self._ownership, players, self._wall_ms, last_alive_ms)
         return self._saving
 
     def attach(self, node: Node, allow: Callable[[float], None]) -> Answers:

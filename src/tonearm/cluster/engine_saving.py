@@ -30,14 +30,12 @@ class EngineSaving(Saving):
     def __init__(
         self,
         ownership: Ownership,
-        own: str,
         players: Mapping[str, PlayerToSave],
         wall_ms: Callable[[], int],
         last_alive_ms: int,
     ) -> None:
         super().__init__(players, wall_ms, patience_s=_PATIENCE_S)
         self._ownership = ownership
-        self._own = own
         self._last_alive_ms = last_alive_ms
         self._too_large: dict[str, str] = {}
         self._ended_in: dict[str, int | None] = {}  # the epochs of deleted players; None for those that were given up
@@ -51,8 +49,8 @@ class EngineSaving(Saving):
         alive_ms, now_ms = self._last_alive_ms, self._wall_ms()
         until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else min(alive_ms, now_ms)
         read = partial(read_record, until_ms=until_ms)
-        own = self._ownership.players_of(self._own)
-        found = [await self._ownership.take(player_id, self._own, read) for player_id in own]
+        own = self._ownership.own
+        found = [await self._ownership.take(player_id, own, read) for player_id in self._ownership.players_of(own)]
         return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
 
     def changed(self, player_id: str) -> None:

@@ -51,7 +51,6 @@ class Membership:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bucket = bucket
-        self._own = own
         self.own_record: Final = own_record
         self._reaches_engine = reaches_engine
         self.allowed: Callable[[float], None] = lambda _: None
@@ -78,10 +77,10 @@ class Membership:
 
     async def join(self) -> None:
         """Writes the first record. Raises `NameTaken` and `EngineLost`."""
-        before = await self._bucket.get(self._own)
+        before = await self._bucket.get(self.members.own)
         if before is not None:
             await asyncio.sleep(2 * RENEW_EVERY_S)  # a live node writes in this time
-            now = await self._bucket.get(self._own)
+            now = await self._bucket.get(self.members.own)
             if now is not None and now.revision != before.revision:
                 raise NameTaken
             alive_ms = before.fields.get("aliveAt")
@@ -90,9 +89,9 @@ class Membership:
         try:
             sent_s = self._now_s()
             if before is None:
-                self._revision = await self._bucket.create(self._own, self._value())
+                self._revision = await self._bucket.create(self.members.own, self._value())
             else:
-                self._revision = await self._bucket.update(self._own, self._value(), before.revision)
+                self._revision = await self._bucket.update(self.members.own, self._value(), before.revision)
         except Conflict:
             raise NameTaken from None
         self._renewed(sent_s)
@@ -103,7 +102,7 @@ class Membership:
             self._watching.cancel()
             await asyncio.wait([self._watching])
         try:
-            await self._bucket.delete(self._own, self._revision)
+            await self._bucket.delete(self.members.own, self._revision)
         except (EngineLost, Conflict) as error:
             log.debug("this node could not tell the cluster that it leaves: %s", error)
 
@@ -137,7 +136,7 @@ class Membership:
         whenever this node would have noticed by itself."""
         try:
             async with asyncio.timeout(_DOUBT_AFTER_S):
-                await self._bucket.get(self._own)
+                await self._bucket.get(self.members.own)
         except (EngineLost, TimeoutError):
             self.members.reached_since_s = None
 
@@ -165,12 +164,12 @@ class Membership:
     async def _written(self) -> int:
         """The new revision of the record. Raises `EngineLost` and `NameTaken`."""
         try:
-            return await self._bucket.update(self._own, self._value(), self._revision)
+            return await self._bucket.update(self.members.own, self._value(), self._revision)
         except Conflict:
-            there = await self._bucket.get(self._own)
+            there = await self._bucket.get(self.members.own)
         if there is None:  # the engine has lost the key, maybe with its whole disk
             try:
-                return await self._bucket.create(self._own, self._value())
+                return await self._bucket.create(self.members.own, self._value())
             except Conflict:
                 raise NameTaken from None
         if there.fields.get("instance") != self._instance:
@@ -187,7 +186,7 @@ class Membership:
 
     async def _ask_others(self) -> None:
         asked_s = self._now_s()
-        others = [record.address for name, record in self.members.records().items() if name != self._own]
+        others = [record.address for name, record in self.members.records().items() if name != self.members.own]
         answers = await asyncio.gather(*(self._reaches_engine(address) for address in others if address))
         if not any(answers):
             self.lease = self.lease.unopposed(asked_s)

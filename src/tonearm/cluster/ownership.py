@@ -69,7 +69,7 @@ class Ownership:
         written_anew_within_s: float = _WRITTEN_ANEW_WITHIN_S,
     ) -> None:
         self._bucket = bucket
-        self._own = own
+        self.own: Final = own
         self._token = secrets.token_hex(8)
         self._largest_bytes = largest_bytes
         self.lost: Callable[[str, str], None] = lambda *_: None
@@ -115,7 +115,7 @@ class Ownership:
         """The owner of a player. Asks the engine when the watch has not reported the player, or if it `asks` anyway.
         Raises `EngineLost`."""
         if player_id in self._mine:
-            return self._own
+            return self.own
         known = None if asks else self._owners.get(player_id)
         if known is None:
             known = self._read(await self._bucket.get(player_id))
@@ -132,7 +132,7 @@ class Ownership:
             revision = await self._bucket.create(player_id, self._value(1, b""))
         except Conflict:
             raise PlayerExists.of(player_id) from None
-        self._mine[player_id] = Owned(self._own, 1, revision)
+        self._mine[player_id] = Owned(self.own, 1, revision)
         return True
 
     async def take(
@@ -163,7 +163,7 @@ class Ownership:
             revision = await self._bucket.update(player_id, self._passed_on(entry, known.epoch), entry.revision)
         except Conflict:
             return None
-        self._mine[player_id] = Owned(self._own, known.epoch + 1, revision)
+        self._mine[player_id] = Owned(self.own, known.epoch + 1, revision)
         return snapshot
 
     async def hand_back(self, player_id: str, owner: str) -> None:
@@ -196,7 +196,7 @@ class Ownership:
             revision = again
         if self._mine.get(player_id) is not mine:  # moved away meanwhile, and maybe taken again
             return False
-        self._mine[player_id] = Owned(self._own, mine.epoch, revision)
+        self._mine[player_id] = Owned(self.own, mine.epoch, revision)
         return True
 
     async def remove(self, player_id: str, epoch: int | None = None) -> bool:
@@ -289,7 +289,7 @@ class Ownership:
         self._owners[entry.key] = found
         self._players.setdefault(found.owner, {})[entry.key] = found
         mine = self._mine.get(entry.key)
-        if mine is not None and found.owner != self._own and found.epoch > mine.epoch:
+        if mine is not None and found.owner != self.own and found.epoch > mine.epoch:
             self.let_go(entry.key)
             self.lost(entry.key, found.owner)
 
@@ -319,7 +319,7 @@ class Ownership:
         return self._value(epoch + 1, entry.body, packed=bool(entry.fields.get("packed")), owner=owner)
 
     def _value(self, epoch: int, body: bytes, *, packed: bool = False, owner: str = "") -> bytes:
-        head = {"owner": owner or self._own, "epoch": epoch, "token": self._token, "packed": packed}
+        head = {"owner": owner or self.own, "epoch": epoch, "token": self._token, "packed": packed}
         return json.dumps(head).encode() + b"\n" + body
 
 
