@@ -121,6 +121,22 @@ async def test_a_player_that_is_handed_back_is_its_former_owners_and_of_nobody_w
     assert await a.write("p", b"{}")
 
 
+async def test_two_nodes_at_once_clear_away_an_id_whose_player_was_never_made() -> None:
+    bucket, lost = HeldBucket(), list[str]()
+    a, b, c = (ownership(bucket, name, lost) for name in "abc")
+    await a.claim("p")  # and is lost
+    plain = bucket.get
+
+    async def slow(key: str) -> Entry | None:
+        entry = await plain(key)
+        await asyncio.sleep(0)
+        return entry
+
+    bucket.get = slow  # type: ignore[method-assign]
+    assert not any(await asyncio.gather(b.take("p", "a", read), c.take("p", "a", read)))
+    assert not bucket.entries
+
+
 async def test_what_is_written_of_a_player_that_is_not_ones_own_is_not_kept() -> None:
     bucket, lost = HeldBucket(), list[str]()
     a, b = ownership(bucket, "a", lost), ownership(bucket, "b", lost)

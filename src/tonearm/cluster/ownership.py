@@ -146,7 +146,8 @@ class Ownership:
         if entry is None or known is None or known.owner != owner or epoch not in (None, known.epoch):
             return None
         if not entry.body:  # its node was lost while it made the player
-            await self._bucket.delete(player_id, entry.revision)
+            with contextlib.suppress(Conflict):
+                await self._bucket.delete(player_id, entry.revision)
             return None
 
         def unpacked_and_read() -> PlayerSnapshot | None:
