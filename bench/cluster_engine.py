@@ -29,7 +29,7 @@ CHANGES_A_SECOND: Final = 10.0  # of a node: 500 players, each of them changed e
 _PLAYERS: Final = 50  # keys of a node that are written in turn
 _RECORD: Final = json.dumps({"owner": "node", "epoch": 1, "token": "0" * 16}).encode() + b"\n" + b"r" * 1500
 _AT_ONCE: Final = 16  # as `engine_saving`
-_LEASE: Final = json.dumps({"address": "http://127.0.0.1:2333", "players": 500, "load": 0.5, "n": 1}).encode()
+_LEASE: Final = json.dumps({"address": "http://127.0.0.1:2333", "players": 500, "load": 0.5}).encode()
 
 
 class Watcher:

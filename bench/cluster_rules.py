@@ -22,7 +22,7 @@ def place(nodes: int, players: int) -> tuple[dict[str, NodeRecord], dict[str, st
     records = {f"node-{number}": NodeRecord("http://x") for number in range(nodes)}
     owners = {}
     for number in range(players):
-        name = placed(records, dice)
+        name = placed(records, dice.sample)
         assert name is not None
         owners[f"player-{number}"] = name
         records[name] = replace(records[name], players=records[name].players + 1)

@@ -119,6 +119,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "serve": (
         "config",
         "cluster.cluster",
+        "cluster.engine",
         "other_nodes",
         "process",
         "server",

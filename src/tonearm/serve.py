@@ -350,24 +350,24 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
 
 async def _joined(config: Config) -> "Cluster | None":
     """Joins this node to its cluster. Returns None, and writes a line on stderr, when it cannot join."""
-    from tonearm.cluster.cluster import join  # with nats-py, which a node alone does not need
+    # With nats-py, which a node alone does not need.
+    from tonearm.cluster.cluster import Cluster
+    from tonearm.cluster.engine import EngineSettings
 
-    cluster = config.cluster
+    own = config.cluster
     files = ("password_file", "credentials_file", "ca_file", "cert_file", "key_file")
-    joined = await join(
-        cluster.url,
-        cluster.name,
-        cluster.node or name_by_machine(socket.gethostname(), config.own_port or config.server.port),
-        cluster.lease_s,
+    cluster = Cluster(
+        EngineSettings(own.url, own.user, **{name: Path(path) for name in files if (path := getattr(own, name))}),
+        own.name,
+        own.node or name_by_machine(socket.gethostname(), config.own_port or config.server.port),
+        own.lease_s,
         config.server.password.get_secret_value(),
         wall_ms,
-        user=cluster.user,
-        **{name: Path(path) for name in files if (path := getattr(cluster, name))},
     )
-    if not isinstance(joined, str):
-        return joined
-    sys.stderr.write(f"tonearm: the cluster {cluster.name}: {joined}\n")
-    return None
+    if why := await cluster.join():
+        sys.stderr.write(f"tonearm: the cluster {own.name}: {why}\n")
+        return None
+    return cluster
 
 
 def name_by_machine(host: str, port: int) -> str:

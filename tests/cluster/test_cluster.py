@@ -22,7 +22,7 @@ from tests.support.processes import standing_still
 from tests.support.running_cluster import LEASE_S, cuttable, nats_server, nodes_of, running_cluster
 from tests.support.running_node import RunningNode, running_node
 
-TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0, "n": 1}'
+TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0}'
 SONG = wav(tone(440, 60.0))
 
 
@@ -332,7 +332,7 @@ async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
 async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
         a, b = cluster.nodes.values()
-        for name in ("p", "q"):
+        for name in ("p", "q", "unchanged"):
             await a.request("POST", "/v0/players", {"id": name, "uri": "song.wav", "node": "a"})
         async with aiohttp.ClientSession() as session, session.ws_connect(f"{b.url}/v0/players/p/ws") as frames:
             await frames.receive()
@@ -353,6 +353,17 @@ async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
                 return answer.status == 204 and answer.header("Tonearm-Unsaved") is None
 
             await eventually(is_written, "it is written again")
+            connection = await nats.connect(cluster.engine.url)
+            players = await connection.jetstream().key_value("ta_test_players")
+            key = base64.urlsafe_b64encode(b"unchanged").decode().rstrip("=")
+
+            async def is_there() -> bool:
+                with contextlib.suppress(nats.js.errors.KeyNotFoundError):
+                    return bool((await players.get(key)).value)
+                return False
+
+            await eventually(is_there, "so is a player that nobody changed")
+            await connection.close()
             for _ in range(200):
                 assert (await frames.receive(timeout=5)).type is aiohttp.WSMsgType.BINARY
         await cluster.kill("a")
@@ -513,7 +524,7 @@ async def test_what_stands_in_the_engine_may_be_anything(tmp_path: Path) -> None
                 head % b"false" + b'{"version": 99, "id": "k4"}',
                 head % b"false" + b"[" * 100_000,
                 head % b"true" + zlib.compress(b"0" * 100_000_000),
-                b'{"address": "", "players": 1, "load": 1' + b"0" * 400 + b', "n": 1}',
+                b'{"address": "", "players": 1, "load": 1' + b"0" * 400 + b"}",
                 TRUE_RECORD % b"http://[::",
                 b'{"owner": "a\\nb", "epoch": 1, "token": "x"}\n{}',
                 b'{"owner": "gone", "epoch": ' + b"9" * 4300 + b', "token": "x"}\n{}',

@@ -4,9 +4,10 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from nats.js.errors import ServiceUnavailableError
 from nats.js.kv import KeyValue
 
-from tonearm.cluster.engine import Bucket, Engine, EngineSettings
+from tonearm.cluster.engine import Bucket, Engine, EngineLost, EngineSettings
 
 
 class Watched:
@@ -32,8 +33,10 @@ class Watched:
 
 def watched(keys: Watched) -> Bucket:
     engine = Engine(EngineSettings("nats://nowhere"))
-    engine._connection = type("Connected", (), {"is_connected": True})
-    return Bucket(engine, "b", None, cast(Any, keys))
+    engine._connection = type("Connected", (), {"is_connected": True, "stats": {"reconnects": 0}})
+    bucket = Bucket(engine, None, "b")
+    bucket._keys = keys
+    return bucket
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -64,3 +67,12 @@ async def test_a_task_ends_that_is_told_something_just_as_it_is_to_end(what: str
     task.cancel()
     assert ended
     assert task.cancelled()
+
+
+async def test_an_engine_without_jetstream_is_told_how_to_start() -> None:
+    class NoJetStream(Watched):
+        async def get(self, _: str) -> Any:
+            raise ServiceUnavailableError  # as NATS's client does when nothing answers for JetStream
+
+    with pytest.raises(EngineLost, match="it has no JetStream; start it with -js"):
+        await watched(NoJetStream()).get("p")

@@ -21,7 +21,7 @@ class Kept:
         self.bucket = HeldBucket()
         self.ownership: Ownership = ownership(self.bucket, "a", [])
         self.players: dict[str, Any] = {}
-        self.saving = EngineSaving(self.ownership, "a", self.players, lambda: 0, lambda: 0)
+        self.saving = EngineSaving(self.ownership, self.players, lambda: 0, 0)
 
     async def begin(self) -> None:
         for player_id in ("p", "q"):

@@ -14,6 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.processes import standing_still
 from tests.support.running_cluster import RunningCluster, cuttable, running_cluster
 from tests.support.running_node import RunningNode, start_node
+from tonearm.cluster.engine import Engine, EngineSettings
 
 SONG = wav(tone(440, 60.0))
 HOURS_S = 3 * 3600
@@ -38,6 +39,29 @@ async def test_a_wrong_password_of_the_engine_is_told_in_one_line(tmp_path: Path
             refusal = f"the cluster test: {cluster.engine.url} refuses the credentials; mend cluster.user, "
             assert refusal in line
             assert time.monotonic() - begun_s < 60
+
+
+async def test_a_node_joins_an_engine_whose_buckets_were_configured_by_hand(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a") as cluster:
+        connection = await nats.connect(cluster.engine.url)
+        stream = connection.jetstream()
+        for name in ("nodes", "players"):
+            config = (await stream.stream_info(f"KV_ta_test_{name}")).config
+            await stream.update_stream(config, max_bytes=100_000_000)  # as more replicas, which want more servers
+        await connection.close()
+        (tmp_path / "b").mkdir()
+        await cluster.start("b")
+
+
+async def test_the_largest_value_is_written_over_a_connection_that_stays(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, engine_config="max_payload: 8192\n") as cluster:
+        engine = Engine(EngineSettings(cluster.engine.url))
+        await engine.connect()
+        bucket = await engine.bucket("b")
+        revision = await bucket.create("k", b"")
+        assert await bucket.update("k", bytes(engine.largest_bytes), revision) > revision
+        assert engine.reconnections == 0
+        await engine.close()
 
 
 async def test_nodes_come_back_to_an_engine_that_refused_them_for_a_while(tmp_path: Path) -> None:

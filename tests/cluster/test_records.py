@@ -22,7 +22,7 @@ class OneKey:
 
 def ownership_of(value: bytes) -> Ownership:
     bucket: Any = OneKey(value)
-    return Ownership(bucket, "own", 1024, lambda player_id, owner: None)
+    return Ownership(bucket, "own", 1024)
 
 
 async def test_an_owner_is_read() -> None:

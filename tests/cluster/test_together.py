@@ -10,6 +10,7 @@ from tests.support.hand_time import LoopTime
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.nodes import Joined
 from tonearm.cluster.together import AllPlayers
+from tonearm.core.cluster import NodeRecord
 from tonearm.core.errors import NodeUnreachable
 
 
@@ -18,8 +19,9 @@ async def test_a_list_waits_for_a_node_that_stands_still_no_longer_than_its_leas
     async with await asyncio.start_server(lambda _, writer: asked.append(writer), "127.0.0.1", 0) as silent:
         address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
         forwarding = Forwarding("", lambda _: not asked, lambda: 0, 6.0)
-        nodes, nobody = SimpleNamespace(living=lambda: [("a", ""), ("b", address)]), cast(Any, None)
-        joined = Joined("a", nobody, nobody, forwarding, cast(Any, nodes), lambda: 0)
+        members = SimpleNamespace(living=lambda _: {"a": NodeRecord(""), "b": NodeRecord(address)})
+        membership, nobody = SimpleNamespace(members=members, own_record=lambda: NodeRecord("")), cast(Any, None)
+        joined = Joined("a", nobody, cast(Any, membership), nobody, forwarding, lambda: 0)
         assert await AllPlayers(joined, nobody, {}).ask_others("GET", "/v0/players") == []
         await forwarding.close()
         asked[0].close()

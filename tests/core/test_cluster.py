@@ -193,7 +193,7 @@ def test_five_hundred_nodes_get_players_evenly() -> None:
     dice = random.Random(1)
     nodes = {f"node-{number}": NodeRecord("http://x") for number in range(500)}
     for _ in range(10_000):
-        name = placed(nodes, dice)
+        name = placed(nodes, dice.sample)
         assert name is not None
         nodes[name] = NodeRecord("http://x", players=nodes[name].players + 1)
     counts = [record.players for record in nodes.values()]
@@ -214,4 +214,4 @@ def test_five_hundred_nodes_get_players_evenly() -> None:
     ],
 )
 def test_where_a_player_goes(nodes: dict[str, NodeRecord], avoided: list[str], expected: str | None) -> None:
-    assert placed(nodes, random.Random(1), avoided) == expected
+    assert placed(nodes, random.Random(1).sample, avoided) == expected

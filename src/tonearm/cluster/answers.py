@@ -5,7 +5,6 @@ the routes that only a cluster has.
 import asyncio
 import json
 import random
-import time
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
@@ -55,15 +54,12 @@ class Answers:
     def __init__(self, joined: Joined, name: str, node: Node, moving: Moving, taking: Taking) -> None:
         self.own: Final = joined.own
         self.name: Final = name
-        self._nodes, self._membership = joined.nodes, joined.membership
+        self._nodes, self._membership = joined, joined.membership
         self._ownership, self._forwarding = joined.ownership, joined.forwarding
-        self._node = node
-        self._moving = moving
-        self._taking = taking
+        self.node, self.moving, self.taking = node, moving, taking
         self._all = AllPlayers(joined, node, moving.on_their_way)
         self._relays = Relays(node, joined.forwarding, lambda player_id: partial(self._place_of, player_id))
         self._found_tries = round((joined.membership.lease.length_s + _FOUND_LATER_S) / _FOUND_AFTER_S)
-        self._dice = random.SystemRandom()
 
     def serves(self, streams: OpenStreams, audio: AudioSettings) -> None:
         self._streams, self._audio = streams, audio
@@ -84,7 +80,7 @@ class Answers:
             if operation is GET_RECORDS:
                 return await self._all.records(call.request, of_all=False)
             if operation is LISTEN and self._here(call.player_id):
-                return await give_frames(call, self._node, self._streams, self._audio)
+                return await give_frames(call, self.node, self._streams, self._audio)
             passed = None
         else:
             passed = await self._elsewhere(call, operation)
@@ -112,7 +108,7 @@ class Answers:
         return await self._passed(call, operation)
 
     def _here(self, player_id: str) -> bool:
-        return self._node.find(player_id) is not None
+        return self.node.find(player_id) is not None
 
     async def _passed(self, call: Call, operation: Operation) -> web.StreamResponse | None:
         """The answer of the node that has the player; None when no node has it."""
@@ -166,18 +162,16 @@ class Answers:
         except (ValueError, RecursionError):
             return None  # this node answers with the error
         wanted = fields.get("node") if isinstance(fields, dict) else None
-        living = {**self._membership.members.living(time.monotonic()), self.own: self._nodes.record(self.own)}
-        with_address = {name: record for name, record in living.items() if record.address or name == self.own}
+        living = self._nodes.living()
         if isinstance(wanted, str) and wanted:
-            if wanted not in with_address:
-                raise BadRequest(f"There is no living node {wanted!r}. There are {', '.join(with_address)}.")
+            if wanted not in living:
+                raise BadRequest(f"There is no living node {wanted!r}. There are {', '.join(living)}.")
             name: str | None = wanted
         else:
-            name = placed(with_address, self._dice)
+            name = placed(living, random.sample)
         if name is None or name == self.own:
             return None
-        answer = await self._forwarding.pass_on(request, body, with_address[name].address, name)
-        return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
+        return await self._forwarding.pass_on(request, body, living[name].address, name)
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -207,16 +201,16 @@ class Answers:
             address = self._membership.members.records()[name].address
             answer = await self._forwarding.pass_on(call.request, None, address, name)
             return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
-        if drains and not any(name != self.own for name, _ in self._nodes.living()):
+        if drains and self._nodes.living().keys() == {self.own}:
             raise BadRequest("There is no other living node that could take the players.")
-        self._moving.is_draining = drains
+        self.moving.is_draining = drains
         if drains:
-            self._moving.all()
+            self.moving.all()
         return no_content()
 
     async def _move_asked(self, call: Call) -> web.StreamResponse:
         body = await read_body(call.request, MoveTo)
-        await self._moving.one(call.player_id, body.node)
+        await self.moving.one(call.player_id, body.node)
         return no_content()
 
     async def _taken_from(self, call: Call) -> web.StreamResponse:
@@ -227,5 +221,5 @@ class Answers:
         owner, epoch = call.target.required_parameter("from"), call.target.required_parameter("epoch")
         if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= _EPOCH_DIGITS):
             raise BadRequest("epoch must be a number.")
-        await self._taking.handed_over(call.player_id, record, owner, int(epoch))
+        await self.taking.handed_over(call.player_id, record, owner, int(epoch))
         return no_content()

@@ -6,18 +6,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from tonearm import VERSION
 from tonearm.cluster.answers import Answers
-from tonearm.cluster.engine import Bucket, Engine, EngineLost, EngineRefused, EngineSettings
+from tonearm.cluster.engine import Engine, EngineLost, EngineRefused, EngineSettings
 from tonearm.cluster.engine_saving import EngineSaving
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
 from tonearm.cluster.moving import Moving
-from tonearm.cluster.nodes import Joined, Nodes
+from tonearm.cluster.nodes import Joined
 from tonearm.cluster.ownership import Ownership
 from tonearm.cluster.taking import Taking
 from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord
@@ -26,30 +24,6 @@ from tonearm.node.node import Node
 from tonearm.player.player import Player
 
 log = logging.getLogger(__name__)
-
-
-async def join(
-    url: str,
-    name: str,
-    own: str,
-    lease_s: float,
-    password: str,
-    wall_ms: Callable[[], int],
-    *,
-    user: str = "",
-    **files: Path,
-) -> "Cluster | str":
-    """Joins the node `own` to its cluster, or returns why it cannot join. `files` are those of `EngineSettings`."""
-    cluster = Cluster(EngineSettings(url, user, **files), name, own, lease_s, password, wall_ms)
-    try:
-        await cluster.join()
-    except EngineRefused as error:
-        return f"{error}; mend cluster.user, cluster.password_file or cluster.credentials_file"
-    except EngineLost as error:
-        return f"its engine is not there ({error}); start a NATS server with JetStream, or mend cluster.url"
-    except NameTaken:
-        return f"a living node is called {own} already; set cluster.node to another name"
-    return cluster
 
 
 class Cluster:
@@ -71,54 +45,62 @@ class Cluster:
         self._wall_ms = wall_ms
         self._forwarding = Forwarding(password, self._is_alive, wall_ms, lease_s)
         self._address = ""
-        self._turns = 0
         self._players: Mapping[str, Player] = {}
         self._saving: EngineSaving | None = None
-        self._attached: _Attached | None = None
+        self._answers: Answers | None = None
         self._turning: asyncio.Task[None] | None = None
         self.ended: Final = asyncio.Event()  # set when another node has this node's name
 
     # From beginning to end
 
-    async def join(self) -> None:
-        """Raises `EngineLost` and `NameTaken`."""
+    async def join(self) -> str:
+        """Joins the node to its cluster, or returns why it cannot join."""
+        try:
+            await self._join()
+        except EngineRefused as error:
+            return f"{error}; mend cluster.user, cluster.password_file or cluster.credentials_file"
+        except EngineLost as error:
+            return f"its engine is not there ({error}); start a NATS server with JetStream, or mend cluster.url"
+        except NameTaken:
+            return f"a living node is called {self._own} already; set cluster.node to another name"
+        self._turning = asyncio.create_task(self._run())
+        return ""
+
+    async def _join(self) -> None:
         await self._engine.connect()
         try:
-            self._data = await _Data.opened(self._engine, self._name)
+            self._nodes_bucket = await self._engine.bucket(f"ta_{self._name}_nodes")
+            self._players_bucket = await self._engine.bucket(f"ta_{self._name}_players")
             self._membership = Membership(
-                self._data.nodes,
+                self._nodes_bucket,
                 self._own,
                 self._lease_s,
                 self._own_record,
                 self._forwarding.reaches_engine,
-                self._allow,
-                self._fall_silent,
                 self._wall_ms,
             )
-            self._ownership = Ownership(self._data.players, self._own, self._engine.largest_bytes, self._lost_player)
+            self._ownership = Ownership(self._players_bucket, self._own, self._engine.largest_bytes)
             await self._membership.join()
         except BaseException:
             await self._engine.close()
             raise
-        self._turning = asyncio.create_task(self._run())
 
     def saving(self, players: dict[str, Player]) -> EngineSaving:
         """The saving of the node's players."""
         self._players = players
         last_alive_ms = self._membership.last_alive_ms
-        self._saving = EngineSaving(self._ownership, self._own, players, self._wall_ms, lambda: last_alive_ms)
+        self._saving = EngineSaving(self._ownership, players, self._wall_ms, last_alive_ms)
         return self._saving
 
     def attach(self, node: Node, allow: Callable[[float], None]) -> Answers:
         """`allow` takes until when the node may play. Returns what answers the node's requests."""
-        nodes = Nodes(self._own, self._membership, self._own_record, lambda: self._engine.latency_s)
-        joined = Joined(self._own, self._membership, self._ownership, self._forwarding, nodes, self._wall_ms)
+        joined = Joined(self._own, self._engine, self._membership, self._ownership, self._forwarding, self._wall_ms)
         moving = Moving(joined, node, self._players)
         taking = Taking(joined, node, self._players, moving)
-        answers = Answers(joined, self._name, node, moving, taking)
-        self._attached = _Attached(node, allow, moving, taking, answers)
+        self._membership.allowed, self._membership.lapsed, self._ownership.lost = allow, taking.fall_silent, taking.lost
         allow(self._membership.lease.plays_until_s)
-        return answers
+        self._answers = Answers(joined, self._name, node, moving, taking)
+        return self._answers
 
     def listens_at(self, address: str) -> None:
         """Sets the address at which the node answers. Other nodes learn it with the next turn."""
@@ -126,18 +108,18 @@ class Cluster:
 
     async def drain(self, within_s: float) -> None:
         """Moves all players to other nodes, as far as that goes in this time."""
-        if self._attached is not None:
-            await self._attached.moving.leave(within_s)
+        if self._answers is not None:
+            await self._answers.moving.leave(within_s)
 
     async def leave(self) -> None:
         """To be called when the node has stopped."""
         if self._turning is not None:
             self._turning.cancel()
             await asyncio.wait([self._turning])
-        if self._attached is not None:
-            await self._attached.taking.stop()
-            await self._attached.moving.stop()
-            self._attached.answers.close()
+        if self._answers is not None:
+            await self._answers.taking.stop()
+            await self._answers.moving.stop()
+            self._answers.close()
         await self._membership.leave()
         await self._forwarding.close()
         await self._engine.close()
@@ -148,12 +130,11 @@ class Cluster:
         while True:
             begun_s = time.monotonic()
             try:
-                self._turns += 1
                 await self._membership.turn()
                 await self._look_around()
             except NameTaken:
                 log.critical("another node of the cluster is called %s; this one stops", self._own)
-                self._fall_silent()
+                self._membership.lapsed()
                 self.ended.set()
                 return
             except EngineLost as error:
@@ -164,39 +145,28 @@ class Cluster:
 
     async def _look_around(self) -> None:
         """Checks the engine, looks for players that no node has, and moves players away while this node drains."""
-        attached = self._attached
+        answers = self._answers
         if not self._membership.reaches:
             if self._engine.is_connected:  # it has lost its buckets
-                await self._data.make_again()
+                await self._nodes_bucket.open()
+                await self._players_bucket.open()
         else:
-            if self._saving is not None and await self._data.is_lost():
-                log.warning("the cluster's engine has lost its data; this node writes all its players again")
-                for player_id in self._players:
+            if self._saving is not None:
+                for player_id in self._ownership.missing & self._players.keys():
                     self._saving.changed(player_id)
-            if attached is not None and self._ownership.is_watching and self._address:
-                await attached.taking.look_for_players()
-        if attached is not None and attached.moving.is_draining and self._players:
-            attached.moving.all()
-
-    def _allow(self, until_s: float) -> None:
-        if self._attached is not None:
-            self._attached.allow(until_s)
-
-    def _fall_silent(self) -> None:
-        if self._attached is not None:
-            self._attached.taking.fall_silent()
-
-    def _lost_player(self, player_id: str, owner: str) -> None:
-        if self._attached is not None:
-            self._attached.taking.lost(player_id, owner)
+            if answers is not None and self._ownership.is_watching and self._address:
+                await answers.taking.look_for_players()
+        if answers is not None and answers.moving.is_draining and self._players:
+            answers.moving.all()
 
     def _is_alive(self, name: str) -> bool:
         return self._membership.members.is_alive(name, time.monotonic())
 
     def _own_record(self) -> NodeRecord:
-        load = 0.0 if self._attached is None else self._attached.node.load
-        is_draining = self._attached is not None and self._attached.moving.is_draining
-        return NodeRecord(self._address, VERSION, len(self._players), load, is_draining, self._turns)
+        if self._answers is None:
+            return NodeRecord(self._address, VERSION)
+        load, is_draining = self._answers.node.load, self._answers.moving.is_draining
+        return NodeRecord(self._address, VERSION, len(self._players), load, is_draining)
 
     # As `node.parts.Claims`
 
@@ -212,47 +182,3 @@ class Cluster:
             await self._ownership.remove(player_id)
         except EngineLost as error:
             log.warning("the id %s stays reserved: the cluster's engine cannot be reached: %s", player_id, error)
-
-
-@dataclass(frozen=True, slots=True)
-class _Attached:
-    """What a cluster has with a node. `allow` takes until when the node may play."""
-
-    node: Node
-    allow: Callable[[float], None]
-    moving: Moving
-    taking: Taking
-    answers: Answers
-
-
-class _Data:
-    """The cluster's two buckets in the engine, which may lose them with its disk."""
-
-    def __init__(self, engine: Engine, nodes: Bucket, players: Bucket, created: str) -> None:
-        self._engine = engine
-        self.nodes: Final = nodes
-        self.players: Final = players
-        self._created = created
-        self._connections = 1
-
-    @classmethod
-    async def opened(cls, engine: Engine, name: str) -> Self:
-        """Raises `EngineLost`."""
-        nodes = await engine.bucket(f"ta_{name}_nodes")
-        players = await engine.bucket(f"ta_{name}_players")
-        return cls(engine, nodes, players, await players.created())
-
-    async def make_again(self) -> None:
-        """Raises `EngineLost`."""
-        await self.nodes.made_again()
-        await self.players.made_again()
-
-    async def is_lost(self) -> bool:
-        """Whether the players' bucket is another one since the last call. Only a new connection may find another one.
-        Raises `EngineLost`."""
-        if self._engine.connections == self._connections:
-            return False
-        created = await self.players.created()
-        is_other, self._created = created != self._created, created
-        self._connections = self._engine.connections
-        return is_other

@@ -7,8 +7,8 @@ without end. `nats-py` is imported here only.
 
 import asyncio
 import base64
-import binascii
 import contextlib
+import json
 import logging
 import ssl
 import time
@@ -20,12 +20,14 @@ from typing import Any, Final, NamedTuple
 import nats
 import nats.errors
 import nats.js.errors
-from nats.js.api import KeyValueConfig
+
+from tonearm.core.metadata import JsonObject
 
 CALL_TIMEOUT_S: Final = 1.0
 _START_WITHIN_S: Final = 5.0
 _AGAIN_AFTER_S: Final = 0.25
 _WRONG_LAST: Final = frozenset({10071, 10164})  # the server's codes for: something else was written meanwhile
+_SPARE_BYTES: Final = 256  # for the headers of a write, and for a next owner with a longer name
 _WORKS_FROM: Final = (2, 9, 10)
 
 log = logging.getLogger(__name__)
@@ -55,11 +57,25 @@ class EngineSettings:
 
 
 class Entry(NamedTuple):
-    """`value` is empty for a key that was deleted."""
+    """`value` is a line of JSON, and maybe more behind it; empty for a key that was deleted."""
 
     key: str
     value: bytes
     revision: int
+
+    @property
+    def fields(self) -> JsonObject:
+        """The JSON object in the first line; an empty one if there is something else, as any client may write it."""
+        try:
+            found = json.loads(self.value.partition(b"\n")[0])
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def body(self) -> bytes:
+        """All that stands behind the first line."""
+        return self.value.partition(b"\n")[2]
 
 
 class Engine:
@@ -69,31 +85,30 @@ class Engine:
         self._settings = settings
         self._connection: Any = None
         self._was_refused = False
-        self.connections = 1  # how often the connection was made
         self.latency_s = 0.0  # of the last call
 
     async def connect(self) -> None:
         """Raises `EngineLost`, also as `EngineRefused`."""
+        settings = self._settings
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 self._connection = await nats.connect(
-                    self._settings.url,
-                    **_credentials(self._settings),
-                    connect_timeout=2,
+                    settings.url,
+                    user=settings.user or None,
+                    password=settings.password_file and settings.password_file.read_text(encoding="utf-8").strip(),
+                    user_credentials=settings.credentials_file and str(settings.credentials_file),
+                    tls=_tls(settings),
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=_AGAIN_AFTER_S,
-                    allow_reconnect=True,
                     ping_interval=2,
-                    max_outstanding_pings=2,
                     pending_size=0,  # a message that cannot be sent now is dropped, because it may be wrong later
                     error_cb=self._error,
-                    reconnected_cb=self._reconnected,
                 )
         except TimeoutError as error:  # nats-py retried during this time
             if self._was_refused:
                 raise EngineRefused(f"{self._settings.url} refuses the credentials") from error
             raise EngineLost(f"{self._settings.url} does not answer") from error
-        except (OSError, ssl.SSLError, nats.errors.Error, ValueError) as error:
+        except (OSError, nats.errors.Error, ValueError) as error:
             raise EngineLost(f"{self._settings.url}: {_reason(error)}") from error
         version = self._connection.connected_server_version
         if (version.major, version.minor, version.patch) < _WORKS_FROM:
@@ -103,21 +118,24 @@ class Engine:
 
     async def bucket(self, name: str) -> "Bucket":
         """The bucket, created if it does not exist. Raises `EngineLost`."""
-        try:
-            async with _answered(self):
-                stream = self._connection.jetstream(timeout=CALL_TIMEOUT_S)
-                return Bucket(self, name, stream, await stream.create_key_value(_config(name)))
-        except nats.js.errors.ServiceUnavailableError as error:
-            raise EngineLost(f"{self._settings.url} has no JetStream; start it with -js") from error
+        bucket = Bucket(self, self._connection.jetstream(timeout=CALL_TIMEOUT_S), name)
+        await bucket.open()
+        return bucket
 
     @property
     def is_connected(self) -> bool:
         return bool(self._connection is not None and self._connection.is_connected)
 
     @property
+    def reconnections(self) -> int:
+        """How often the connection was made again."""
+        return int(self._connection.stats["reconnects"])
+
+    @property
     def largest_bytes(self) -> int:
-        """The largest size of a value: the server's `max_payload`."""
-        return int(self._connection.max_payload)
+        """The largest size of a value. The server's `max_payload` counts the headers of a write, too, and a server ends
+        the connection over which more comes."""
+        return int(self._connection.max_payload) - _SPARE_BYTES
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -130,29 +148,23 @@ class Engine:
         self._was_refused |= "authorization" in _reason(error).lower()
         log.debug("the cluster's engine: %s", _reason(error))
 
-    async def _reconnected(self) -> None:
-        self.connections += 1
-
 
 class Bucket:
     """Keys may be any texts. All methods raise `EngineLost`."""
 
-    def __init__(self, engine: Engine, name: str, stream: Any, keys: Any) -> None:
+    def __init__(self, engine: Engine, stream: Any, name: str) -> None:
         self._engine = engine
-        self._name = name
         self._stream = stream
-        self._keys = keys
+        self._name = name
+        self._keys: Any = None
 
-    async def created(self) -> str:
-        """When the bucket was created, by the engine's clock. A bucket that was created again has another value."""
+    async def open(self) -> None:
+        """Takes the bucket as it is, or creates it when the engine does not have it, or has lost it."""
         async with _answered(self._engine):
-            info = await self._stream.stream_info(f"KV_{self._name}")
-            return str(info.created)
-
-    async def made_again(self) -> None:
-        """Creates the bucket again when the engine has lost it."""
-        async with _answered(self._engine):
-            self._keys = await self._stream.create_key_value(_config(self._name))
+            try:
+                self._keys = await self._stream.key_value(self._name)
+            except nats.js.errors.BucketNotFoundError:
+                self._keys = await self._stream.create_key_value(bucket=self._name)
 
     async def get(self, key: str) -> Entry | None:
         async with _answered(self._engine):
@@ -182,7 +194,7 @@ class Bucket:
         of values are kept."""
         async with _answered(self._engine):
             watcher = await self._keys.watchall()
-        connections = self._engine.connections
+        reconnections = self._engine.reconnections
         try:
             while True:
                 try:
@@ -190,7 +202,7 @@ class Bucket:
                         found = await watcher.updates(timeout=CALL_TIMEOUT_S)
                 except nats.errors.TimeoutError:
                     # After an outage the engine may have lost its watchers without a word.
-                    if self._engine.connections != connections or not self._engine.is_connected:
+                    if self._engine.reconnections != reconnections or not self._engine.is_connected:
                         return
                     continue
                 if found is None:
@@ -214,10 +226,8 @@ async def _answered(engine: Engine) -> AsyncIterator[None]:
         with _cancellation_kept():
             async with asyncio.timeout(2 * CALL_TIMEOUT_S):
                 yield
-    except nats.js.errors.KeyWrongLastSequenceError as error:
-        raise Conflict from error
     except nats.js.errors.APIError as error:
-        if error.err_code in _WRONG_LAST:
+        if isinstance(error, nats.js.errors.KeyWrongLastSequenceError) or error.err_code in _WRONG_LAST:
             raise Conflict from error
         raise EngineLost(_reason(error)) from error
     except TimeoutError as error:
@@ -241,25 +251,14 @@ def _cancellation_kept() -> Iterator[None]:
             raise asyncio.CancelledError
 
 
-def _config(name: str) -> KeyValueConfig:
-    return KeyValueConfig(bucket=name, history=1)
-
-
-def _credentials(settings: EngineSettings) -> dict[str, Any]:
-    """Raises `OSError` for a file that cannot be read."""
-    given: dict[str, Any] = {}
-    if settings.user:
-        given["user"] = settings.user
-    if settings.password_file is not None:
-        given["password"] = settings.password_file.read_text(encoding="utf-8").strip()
-    if settings.credentials_file is not None:
-        given["user_credentials"] = str(settings.credentials_file)
-    if settings.ca_file is not None or settings.cert_file is not None:
-        context = ssl.create_default_context(cafile=settings.ca_file)
-        if settings.cert_file is not None:
-            context.load_cert_chain(settings.cert_file, settings.key_file)
-        given["tls"] = context
-    return given
+def _tls(settings: EngineSettings) -> ssl.SSLContext | None:
+    """None for a connection as the address of the engine asks for. Raises `OSError` for a file that cannot be read."""
+    if settings.ca_file is None and settings.cert_file is None:
+        return None
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    if settings.cert_file is not None:
+        context.load_cert_chain(settings.cert_file, settings.key_file)
+    return context
 
 
 def _coded(key: str) -> str:
@@ -270,10 +269,12 @@ def _decoded(key: str) -> str | None:
     """None for a key that no node of tonearm wrote."""
     try:
         return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4)).decode()
-    except (ValueError, binascii.Error):
+    except ValueError:
         return None
 
 
 def _reason(error: BaseException) -> str:
     """The reason of an error without the sent data, which may contain a password."""
+    if isinstance(error, nats.js.errors.ServiceUnavailableError) and not error.description:  # nobody answers
+        return "it has no JetStream; start it with -js"
     return str(getattr(error, "description", "") or error)[:200] or type(error).__name__

@@ -25,35 +25,32 @@ log = logging.getLogger(__name__)
 
 
 class EngineSaving(Saving):
-    """As `Saving`, in the engine. `last_alive_ms` gives the time of day at which this node was last known to live."""
+    """As `Saving`, in the engine. `last_alive_ms`: the time of day at which this node was last known to live."""
 
     def __init__(
         self,
         ownership: Ownership,
-        own: str,
         players: Mapping[str, PlayerToSave],
         wall_ms: Callable[[], int],
-        last_alive_ms: Callable[[], int],
+        last_alive_ms: int,
     ) -> None:
         super().__init__(players, wall_ms, patience_s=_PATIENCE_S)
         self._ownership = ownership
-        self._own = own
         self._last_alive_ms = last_alive_ms
         self._too_large: dict[str, str] = {}
         self._ended_in: dict[str, int | None] = {}  # the epochs of deleted players; None for those that were given up
         self._unkept: set[str] = set()  # players that were not this node's when they were to be written
 
     async def open(self) -> None:
-        self._ownership.start()
-        await self._ownership.known()
+        await self._ownership.start()
 
     async def read(self, resume: Resume) -> list[PlayerSnapshot]:
         """The players that this node had and that no other node has taken since."""
-        alive_ms, now_ms = self._last_alive_ms(), self._wall_ms()
+        alive_ms, now_ms = self._last_alive_ms, self._wall_ms()
         until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else min(alive_ms, now_ms)
         read = partial(read_record, until_ms=until_ms)
-        own = self._ownership.players_of(self._own)
-        found = [await self._ownership.take(player_id, self._own, read) for player_id in own]
+        own = self._ownership.own
+        found = [await self._ownership.take(player_id, own, read) for player_id in self._ownership.players_of(own)]
         return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
 
     def changed(self, player_id: str) -> None:

@@ -10,15 +10,14 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from functools import partial
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import aiohttp
 from aiohttp import WSMsgType, web
 from yarl import URL
 
+from tonearm.core.cluster import NodeRecord
 from tonearm.core.errors import BadRequest, EngineGone, LimitReached, NodeUnreachable, PlayerNotFound, RequestError
 from tonearm.core.events import EventMessage, EventsLost
 from tonearm.protocol.event_rendering import event_text
@@ -146,16 +145,12 @@ class Forwarding:
         Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
         upstream = await self.socket_anywhere(where, _target_of(request), request.headers)
-        carrying = asyncio.create_task(self._carry(request, connection, upstream, where))
-        try:
-            return await connection.run(partial(_end, carrying))
-        finally:
-            await asyncio.wait([carrying])
+        return await _run(connection, self._carry(request, connection, upstream, where))
 
     async def follow_all(
-        self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], list[tuple[str, str]]]
+        self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], Mapping[str, NodeRecord]]
     ) -> web.StreamResponse:
-        """Passes on the events of all players of `nodes` (names and addresses), which may come and go meanwhile. The
+        """Passes on the events of all players of `nodes`, which may come and go meanwhile. The
         client is told that it may have lost events of a node that was followed later, or anew."""
         connection = WebSocketConnection(request, streams)
         following: dict[str, asyncio.Task[None]] = {}
@@ -175,10 +170,10 @@ class Forwarding:
             is_late = False
             try:
                 while True:
-                    for name, address in nodes():
+                    for name, record in nodes().items():
                         task = following.get(name)
-                        if address and (task is None or task.done()):
-                            following[name] = asyncio.create_task(follow(name, address, is_late=is_late))
+                        if record.address and (task is None or task.done()):
+                            following[name] = asyncio.create_task(follow(name, record.address, is_late=is_late))
                     is_late = True
                     await asyncio.sleep(_NODES_AGAIN_S)
             finally:
@@ -186,14 +181,10 @@ class Forwarding:
                     task.cancel()
                 await asyncio.gather(*following.values(), return_exceptions=True)
 
-        working = asyncio.create_task(follow_nodes())
-        try:
-            return await connection.run(partial(_end, working))
-        finally:
-            await asyncio.wait([working])
+        return await _run(connection, follow_nodes())
 
     async def socket_anywhere(
-        self, where: Where, path: str, given: Mapping[str, str] = MappingProxyType({})
+        self, where: Where, path: str, given: Mapping[str, str] | None = None
     ) -> aiohttp.ClientWebSocketResponse:
         """A socket at the node that has the player. The player may be moving. Raises `RequestError`."""
         until_s, wait_s = asyncio.get_running_loop().time() + self._again_for_s, _AGAIN_AFTER_S
@@ -201,7 +192,7 @@ class Forwarding:
             with contextlib.suppress(EngineGone, NodeUnreachable, PlayerNotFound):
                 place = await where()
                 if place is not None:
-                    return await self._socket(place, path, given)
+                    return await self._socket(place, path, given or {})
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _AGAIN_AT_LAST_S)
         raise NodeUnreachable("The node that has the player cannot be reached. Try again.")
@@ -339,8 +330,13 @@ def _back(answer: aiohttp.ClientResponse, name: str) -> dict[str, str]:
     return {**headers, NODE: name}
 
 
-def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
+async def _run(connection: WebSocketConnection, work: Coroutine[Any, Any, None]) -> web.StreamResponse:
+    """Serves a client's socket, beside the work that writes to it."""
+    working = asyncio.create_task(work)
+    try:
+        return await connection.run(working.cancel)
+    finally:
+        await asyncio.wait([working])
 
 
 def _target_of(request: EdgeRequest) -> str:

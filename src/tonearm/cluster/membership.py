@@ -16,7 +16,6 @@ from typing import Final
 
 from yarl import URL
 
-from tonearm import VERSION
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost
 from tonearm.core.cluster import RENEW_EVERY_S, Lease, Members, NodeRecord, is_node_name
 from tonearm.core.metadata import JsonObject
@@ -48,17 +47,14 @@ class Membership:
         lease_s: float,
         own_record: Callable[[], NodeRecord],
         reaches_engine: Callable[[str], Awaitable[bool]],
-        allowed: Callable[[float], None],
-        lapsed: Callable[[], None],
         wall_ms: Callable[[], int],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bucket = bucket
-        self._own = own
-        self._own_record = own_record
+        self.own_record: Final = own_record
         self._reaches_engine = reaches_engine
-        self._allowed = allowed
-        self._lapsed = lapsed
+        self.allowed: Callable[[float], None] = lambda _: None
+        self.lapsed: Callable[[], None] = lambda: None
         self._wall_ms = wall_ms
         self._now_s = now_s
         self.members: Final = Members(own, lease_s, known_to_s=-math.inf)
@@ -81,21 +77,21 @@ class Membership:
 
     async def join(self) -> None:
         """Writes the first record. Raises `NameTaken` and `EngineLost`."""
-        before = await self._bucket.get(self._own)
+        before = await self._bucket.get(self.members.own)
         if before is not None:
             await asyncio.sleep(2 * RENEW_EVERY_S)  # a live node writes in this time
-            now = await self._bucket.get(self._own)
+            now = await self._bucket.get(self.members.own)
             if now is not None and now.revision != before.revision:
                 raise NameTaken
-            alive_ms = _read_json(before.value).get("aliveAt")
+            alive_ms = before.fields.get("aliveAt")
             self.last_alive_ms = alive_ms if isinstance(alive_ms, int) and 0 <= alive_ms < _BOUND else 0
         self._watch_anew()
         try:
             sent_s = self._now_s()
             if before is None:
-                self._revision = await self._bucket.create(self._own, self._value())
+                self._revision = await self._bucket.create(self.members.own, self._value())
             else:
-                self._revision = await self._bucket.update(self._own, self._value(), before.revision)
+                self._revision = await self._bucket.update(self.members.own, self._value(), before.revision)
         except Conflict:
             raise NameTaken from None
         self._renewed(sent_s)
@@ -106,7 +102,7 @@ class Membership:
             self._watching.cancel()
             await asyncio.wait([self._watching])
         try:
-            await self._bucket.delete(self._own, self._revision)
+            await self._bucket.delete(self.members.own, self._revision)
         except (EngineLost, Conflict) as error:
             log.debug("this node could not tell the cluster that it leaves: %s", error)
 
@@ -140,7 +136,7 @@ class Membership:
         whenever this node would have noticed by itself."""
         try:
             async with asyncio.timeout(_DOUBT_AFTER_S):
-                await self._bucket.get(self._own)
+                await self._bucket.get(self.members.own)
         except (EngineLost, TimeoutError):
             self.members.reached_since_s = None
 
@@ -148,7 +144,7 @@ class Membership:
         """Tells when the lease has ended."""
         if not self._has_lapsed and self._now_s() >= self.lease.plays_until_s:
             self._has_lapsed = True
-            self._lapsed()
+            self.lapsed()
 
     @property
     def may_play(self) -> bool:
@@ -168,15 +164,15 @@ class Membership:
     async def _written(self) -> int:
         """The new revision of the record. Raises `EngineLost` and `NameTaken`."""
         try:
-            return await self._bucket.update(self._own, self._value(), self._revision)
+            return await self._bucket.update(self.members.own, self._value(), self._revision)
         except Conflict:
-            there = await self._bucket.get(self._own)
+            there = await self._bucket.get(self.members.own)
         if there is None:  # the engine has lost the key, maybe with its whole disk
             try:
-                return await self._bucket.create(self._own, self._value())
+                return await self._bucket.create(self.members.own, self._value())
             except Conflict:
                 raise NameTaken from None
-        if _read_json(there.value).get("instance") != self._instance:
+        if there.fields.get("instance") != self._instance:
             raise NameTaken
         return there.revision  # this node's own write, whose acknowledgement was lost
 
@@ -186,15 +182,15 @@ class Membership:
         if self.members.reached_since_s is None and self._has_watch:
             log.info("the cluster's engine is reached")
             self.members.reached_since_s = self._now_s()
-        self._allowed(self.lease.plays_until_s)
+        self.allowed(self.lease.plays_until_s)
 
     async def _ask_others(self) -> None:
         asked_s = self._now_s()
-        others = [record.address for name, record in self.members.records().items() if name != self._own]
+        others = [record.address for name, record in self.members.records().items() if name != self.members.own]
         answers = await asyncio.gather(*(self._reaches_engine(address) for address in others if address))
         if not any(answers):
             self.lease = self.lease.unopposed(asked_s)
-            self._allowed(self.lease.plays_until_s)
+            self.allowed(self.lease.plays_until_s)
 
     def _watch_anew(self) -> None:
         if self._watching is not None:
@@ -210,7 +206,7 @@ class Membership:
                         self._has_watch, self._told_s = True, self._now_s()
                     elif not entry.value:
                         self.members.gone(entry.key)
-                    elif is_node_name(entry.key) and (record := record_of(fields := _read_json(entry.value))):
+                    elif is_node_name(entry.key) and (record := record_of(fields := entry.fields)):
                         self.members.saw(entry.key, record, entry.revision, self._now_s())
                         if fields.get("instance") == self._instance:
                             self._came_back(fields.get("sentAt"))
@@ -235,16 +231,15 @@ class Membership:
                 self._has_come_back.set()
 
     def _value(self) -> bytes:
-        record = self._own_record()
+        record = self.own_record()
         self._sent_s = self._now_s()
         self._has_come_back.clear()
         fields: JsonObject = {
             "address": record.address,
-            "version": VERSION,
+            "version": record.version,
             "players": record.players,
             "load": round(record.load, 4),
             "draining": record.is_draining,
-            "n": record.count,
             "instance": self._instance,
             "sentAt": self._sent_s,  # by this node's clock; only this node reads it
             "aliveAt": self._wall_ms(),
@@ -255,10 +250,10 @@ class Membership:
 def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
     """None for an invalid record, because any client of the engine can write there."""
     match fields:
-        case {"address": str(address), "players": int(players), "load": int() | float() as load, "n": int(count)}:
+        case {"address": str(address), "players": int(players), "load": int() | float() as load}:
             if not _is_address_or_none(address):
                 return None
-            if not (0 <= load < _BOUND and 0 <= players < _BOUND and 0 <= count < _BOUND):  # no NaN, and none too large
+            if not (0 <= load < _BOUND and 0 <= players < _BOUND):  # no NaN, and none too large
                 return None
             version = fields.get("version")
             return NodeRecord(
@@ -267,7 +262,6 @@ def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
                 int(players),
                 float(load),
                 fields.get("draining") is True,
-                int(count),
             )
     return None
 
@@ -280,12 +274,3 @@ def _is_address_or_none(text: str) -> bool:
         return not text or (is_whole and len(text) <= _LONGEST_ADDRESS and "?" not in text and "#" not in text)
     except ValueError:
         return False
-
-
-def _read_json(value: bytes) -> JsonObject:
-    """An empty object for invalid JSON."""
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -5,7 +5,6 @@ player stands in `cluster`.
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -39,11 +38,10 @@ class Moving:
     """Moves `players`, which are those of `node`. This node must not take a player that is in `on_their_way`."""
 
     def __init__(self, joined: Joined, node: Node, players: Mapping[str, Player]) -> None:
-        self._own, self._membership, self._ownership = joined.own, joined.membership, joined.ownership
+        self._own, self._nodes, self._ownership = joined.own, joined, joined.ownership
         self._forwarding, self._wall_ms = joined.forwarding, joined.wall_ms
         self._node = node
         self._players = players
-        self._dice = random.SystemRandom()
         self._moving_all: asyncio.Task[None] | None = None
         self.is_draining = self.is_leaving = False
         self.on_their_way: Final[dict[str, OnItsWay]] = {}
@@ -81,10 +79,9 @@ class Moving:
             async with places:
                 if self.is_leaving or not self.is_draining or player_id not in self._players:
                     return
-                living = self._membership.members.living(time.monotonic())
-                name = placed(living, self._dice, avoided=[self._own])
+                name = placed(self._nodes.living(), random.sample, avoided=[self._own])
                 try:
-                    if name is not None and name != self._own:
+                    if name is not None:
                         await self.one(player_id, name)
                 except RequestError as error:
                     log.warning("player %s stays here: %s", player_id, error.message)
@@ -95,10 +92,10 @@ class Moving:
         """Gives a player to the node `to`; the player stays here where that does not work. Raises `RequestError`."""
         if to == self._own:
             return
-        living = self._membership.members.living(time.monotonic())
-        if to not in living or not living[to].address:
+        living = self._nodes.living()
+        if to not in living:
             raise BadRequest(f"There is no living node {to!r}. There are {', '.join(living)}.")
-        if not self._membership.reaches:
+        if not self._nodes.membership.reaches:
             raise EngineGone("The cluster's engine is lost; nothing can be moved. Try again later.")
         player, epoch = self._players.get(player_id), self._ownership.epoch_of(player_id)
         if player is None or epoch is None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tonearm.cluster.engine import Engine
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.membership import Membership
 from tonearm.cluster.ownership import Ownership
@@ -13,20 +14,21 @@ from tonearm.core.figures import ClusterFigures, ClusterNodeFigures
 from tonearm.core.metadata import JsonObject
 
 
-class Nodes:
-    """The nodes as `own` sees them. `own_record` is this node's record, `latency_s` the latency of the engine."""
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A node of a cluster, called `own`, and the nodes as it sees them. `wall_ms` gives the time of day in ms
+    since 1970."""
 
-    def __init__(
-        self, own: str, membership: Membership, own_record: Callable[[], NodeRecord], latency_s: Callable[[], float]
-    ) -> None:
-        self._own = own
-        self._membership = membership
-        self._own_record = own_record
-        self._latency_s = latency_s
+    own: str
+    engine: Engine
+    membership: Membership
+    ownership: Ownership
+    forwarding: Forwarding
+    wall_ms: Callable[[], int]
 
     def names(self) -> list[str]:
         """The names of all known nodes, this node first."""
-        return [*{self._own: None, **dict.fromkeys(self._membership.members.records())}]
+        return [*{self.own: None, **dict.fromkeys(self.membership.members.records())}]
 
     def known(self, name: str) -> str:
         """The name. Raises `NodeNotFound`."""
@@ -35,21 +37,20 @@ class Nodes:
         return name
 
     def record(self, name: str) -> NodeRecord:
-        return self._own_record() if name == self._own else self._membership.members.records()[name]
+        return self.membership.own_record() if name == self.own else self.membership.members.records()[name]
 
-    def living(self) -> list[tuple[str, str]]:
-        """Name and address of each live node with an address, and of this node."""
-        living = self._membership.members.living(time.monotonic())
-        addresses = {name: record.address for name, record in living.items() if record.address}
-        return [*{**addresses, self._own: self._own_record().address}.items()]
+    def living(self) -> dict[str, NodeRecord]:
+        """Each live node that listens already, and this node."""
+        living = {**self.membership.members.living(time.monotonic()), self.own: self.membership.own_record()}
+        return {name: record for name, record in living.items() if record.address or name == self.own}
 
     def figures(self) -> ClusterFigures:
         nodes = {name: self._figures_of(name) for name in self.names()}
-        return ClusterFigures(nodes, self._membership.reaches, self._latency_s())
+        return ClusterFigures(nodes, self.membership.reaches, self.engine.latency_s)
 
     def _figures_of(self, name: str) -> ClusterNodeFigures:
-        now_s, membership, record = time.monotonic(), self._membership, self.record(name)
-        is_own = name == self._own
+        now_s, membership, record = time.monotonic(), self.membership, self.record(name)
+        is_own = name == self.own
         own_age_s = max(0.0, now_s - membership.lease.renewed_s)
         age_s = own_age_s if is_own else membership.members.lease_age_s(name, now_s)
         is_alive = membership.may_play if is_own else membership.members.is_alive(name, now_s)
@@ -68,21 +69,9 @@ class Nodes:
             "alive": figures.is_alive,
             "leaseAgeMs": round(figures.lease_age_s * 1000),
         }
-        if name == self._own:
+        if name == self.own:
             shown |= {
-                "reachesEngine": self._membership.reaches,
-                "engineLatencyMs": round(self._latency_s() * 1000, 2),
+                "reachesEngine": self.membership.reaches,
+                "engineLatencyMs": round(self.engine.latency_s * 1000, 2),
             }
         return shown
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A node of a cluster, called `own`, from its joining on. `wall_ms` gives the time of day in ms since 1970."""
-
-    own: str
-    membership: Membership
-    ownership: Ownership
-    forwarding: Forwarding
-    nodes: Nodes
-    wall_ms: Callable[[], int]

@@ -13,14 +13,14 @@ import logging
 import secrets
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.core.cluster import is_node_name
 from tonearm.core.errors import PlayerExists
-from tonearm.core.metadata import JsonObject, is_player_id
+from tonearm.core.metadata import is_player_id
 from tonearm.core.printable import text_for_logs
 from tonearm.core.snapshot import PlayerSnapshot
 
@@ -45,18 +45,13 @@ class RecordTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The owner of a player, by the engine's last report. `changed_s`: when this node saw it change, by its own clock;
-    None when it was so before this node joined."""
+    """The owner of a player, as the engine told or took it. `changed_s`: when this node saw it change, by its own
+    clock; None when it was so before this node joined."""
 
     owner: str
     epoch: int
     revision: int
     changed_s: float | None = None
-
-
-class _Mine(NamedTuple):
-    epoch: int
-    revision: int
 
 
 class Ownership:
@@ -68,29 +63,31 @@ class Ownership:
         bucket: Bucket,
         own: str,
         largest_bytes: int,
-        lost: Callable[[str, str], None],
         now_s: Callable[[], float] = time.monotonic,
         *,
         watch_again_s: float = _WATCH_AGAIN_S,
         written_anew_within_s: float = _WRITTEN_ANEW_WITHIN_S,
     ) -> None:
         self._bucket = bucket
-        self._own = own
+        self.own: Final = own
         self._token = secrets.token_hex(8)
         self._largest_bytes = largest_bytes
-        self._lost = lost
+        self.lost: Callable[[str, str], None] = lambda *_: None
         self._now_s = now_s
         self._watch_again_s, self._written_anew_within_s = watch_again_s, written_anew_within_s
         self._owners: dict[str, Owned] = {}
         self._players: dict[str, dict[str, Owned]] = {}  # the same by node
-        self._mine: dict[str, _Mine] = {}
-        self._missing: set[str] = set()  # players that the engine told of before, and not since the watch began anew
+        self._mine: dict[str, Owned] = {}
+        # Players that the engine told of before, and not since the watch began anew. Their owners write them again.
+        self.missing: set[str] = set()
         self._unread: dict[str, int] = {}  # the revisions of records that cannot be read
         self._has_all = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Returns when all owners are known."""
         self._watching = asyncio.create_task(self._watch())
+        await self._has_all.wait()
 
     async def stop(self) -> None:
         if self._watching is not None:
@@ -99,16 +96,8 @@ class Ownership:
 
     @property
     def is_watching(self) -> bool:
-        """Whether `owners` is as new as the engine."""
+        """Whether `players_of` is as new as the engine."""
         return self._has_all.is_set()
-
-    async def known(self) -> None:
-        """Returns when all owners are known."""
-        await self._has_all.wait()
-
-    def owners(self) -> Iterator[tuple[str, Owned]]:
-        """All players with their owners."""
-        yield from tuple(self._owners.items())
 
     def nodes(self) -> list[str]:
         """All nodes that have players."""
@@ -117,14 +106,8 @@ class Ownership:
     def players_of(self, node: str) -> dict[str, Owned]:
         return dict(self._players.get(node, {}))
 
-    def count_of(self, node: str) -> int:
-        return len(self._players.get(node, ()))
-
-    def is_mine(self, player_id: str) -> bool:
-        return player_id in self._mine
-
     def epoch_of(self, player_id: str) -> int | None:
-        """Of a player of this node."""
+        """Of a player of this node; None for others."""
         mine = self._mine.get(player_id)
         return None if mine is None else mine.epoch
 
@@ -132,11 +115,10 @@ class Ownership:
         """The owner of a player. Asks the engine when the watch has not reported the player, or if it `asks` anyway.
         Raises `EngineLost`."""
         if player_id in self._mine:
-            return self._own
+            return self.own
         known = None if asks else self._owners.get(player_id)
         if known is None:
-            entry = await self._bucket.get(player_id)
-            known = None if entry is None else self._read(entry, None)
+            known = self._read(await self._bucket.get(player_id))
         return None if known is None else known.owner
 
     async def claim(self, player_id: str) -> bool:
@@ -144,13 +126,13 @@ class Ownership:
         Raises `PlayerExists` and `EngineLost`."""
         if player_id in self._mine:
             return False
-        if player_id in self._missing:
+        if player_id in self.missing:
             raise PlayerExists.of(player_id)
         try:
             revision = await self._bucket.create(player_id, self._value(1, b""))
         except Conflict:
             raise PlayerExists.of(player_id) from None
-        self._mine[player_id] = _Mine(1, revision)
+        self._mine[player_id] = Owned(self.own, 1, revision)
         return True
 
     async def take(
@@ -160,18 +142,16 @@ class Ownership:
         none, or the record cannot be read, which then stays as it is. `epoch`: the one in which the owner had it; one
         that has taken it again since has another. Raises `EngineLost`."""
         entry = await self._bucket.get(player_id)
-        known = None if entry is None else self._read(entry, None)
-        if entry is None or known is None or known.owner != owner:
+        known = self._read(entry)
+        if entry is None or known is None or known.owner != owner or epoch not in (None, known.epoch):
             return None
-        if epoch is not None and known.epoch != epoch:
-            return None
-        head, _, body = entry.value.partition(b"\n")
-        if not body:  # its node was lost while it made the player
-            await self._bucket.delete(player_id, entry.revision)
+        if not entry.body:  # its node was lost while it made the player
+            with contextlib.suppress(Conflict):
+                await self._bucket.delete(player_id, entry.revision)
             return None
 
         def unpacked_and_read() -> PlayerSnapshot | None:
-            record = _unpacked(head, body)
+            record = _record_in(entry)
             return None if record is None else read(player_id, record)
 
         snapshot = await asyncio.to_thread(unpacked_and_read)
@@ -180,13 +160,11 @@ class Ownership:
                 log.error("the record of player %s cannot be read, and stays in the engine as it is", player_id)
             self._unread[player_id] = entry.revision
             return None
-        packed = bool(json.loads(head).get("packed"))
-        value = self._value(known.epoch + 1, body, packed=packed)
         try:
-            revision = await self._bucket.update(player_id, value, entry.revision)
+            revision = await self._bucket.update(player_id, self._passed_on(entry, known.epoch), entry.revision)
         except Conflict:
             return None
-        self._mine[player_id] = _Mine(known.epoch + 1, revision)
+        self._mine[player_id] = Owned(self.own, known.epoch + 1, revision)
         return snapshot
 
     async def hand_back(self, player_id: str, owner: str) -> None:
@@ -195,11 +173,8 @@ class Ownership:
         entry = await self._bucket.get(player_id)
         if mine is None or entry is None or not self._is_own_write(entry, mine):
             return
-        head, _, body = entry.value.partition(b"\n")
-        packed = bool(json.loads(head).get("packed"))
-        value = self._value(mine.epoch + 1, body, packed=packed, owner=owner)
         with contextlib.suppress(Conflict):
-            await self._bucket.update(player_id, value, entry.revision)
+            await self._bucket.update(player_id, self._passed_on(entry, mine.epoch, owner), entry.revision)
 
     async def write(self, player_id: str, record: bytes) -> bool:
         """Writes the record of a player of this node. Returns False when the player is not this node's any more. Calls
@@ -222,7 +197,7 @@ class Ownership:
             revision = again
         if self._mine.get(player_id) is not mine:  # moved away meanwhile, and maybe taken again
             return False
-        self._mine[player_id] = _Mine(mine.epoch, revision)
+        self._mine[player_id] = Owned(self.own, mine.epoch, revision)
         return True
 
     async def remove(self, player_id: str, epoch: int | None = None) -> bool:
@@ -248,7 +223,7 @@ class Ownership:
         """Gives up the ownership here: the player goes on at another node, or may."""
         self._mine.pop(player_id, None)
 
-    async def _after_conflict(self, player_id: str, mine: _Mine, value: bytes) -> int | None:
+    async def _after_conflict(self, player_id: str, mine: Owned, value: bytes) -> int | None:
         """The revision when the write succeeded after all; None for a player that another node has."""
         entry = await self._bucket.get(player_id)
         if entry is None:  # the engine has lost it, maybe with its whole disk
@@ -264,13 +239,13 @@ class Ownership:
         if self._mine.get(player_id) is not mine:
             return None
         self.let_go(player_id)
-        known = None if entry is None else self._read(entry, None)
-        self._lost(player_id, "" if known is None else known.owner)
+        known = self._read(entry)
+        self.lost(player_id, "" if known is None else known.owner)
         return None
 
-    def _is_own_write(self, entry: Entry, mine: _Mine) -> bool:
-        head = _head(entry)
-        return head is not None and (head.get("token"), head.get("epoch")) == (self._token, mine.epoch)
+    def _is_own_write(self, entry: Entry, mine: Owned) -> bool:
+        fields = entry.fields
+        return (fields.get("token"), fields.get("epoch")) == (self._token, mine.epoch)
 
     async def _watch(self) -> None:
         while True:
@@ -279,9 +254,11 @@ class Ownership:
             try:
                 async for entry in self._bucket.watch(_HEAD_BYTES):
                     if entry is None:
-                        self._missing = self._owners.keys() - seen
+                        self.missing = (self._owners.keys() | self._mine.keys()) - seen
+                        if self._mine.keys() & self.missing:
+                            log.warning("the cluster's engine has lost players of this node, which writes them again")
                         later = asyncio.get_running_loop().call_later
-                        later(self._written_anew_within_s, self._forget_missing, self._missing)
+                        later(self._written_anew_within_s, self._forget_missing, self.missing)
                         self._has_all.set()
                     else:
                         if not self._has_all.is_set():
@@ -295,13 +272,13 @@ class Ownership:
 
     def _forget_missing(self, missing: set[str]) -> None:
         """Forgets players that are still missing: a missing key may be a deletion, or the engine lost its disk."""
-        if missing is self._missing:  # the watch has not begun anew since
+        if missing is self.missing:  # the watch has not begun anew since
             for player_id in missing:
                 self._forget(player_id)
             missing.clear()
 
     def _saw(self, entry: Entry) -> None:
-        self._missing.discard(entry.key)
+        self.missing.discard(entry.key)
         found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
         if found is None:
             self._forget(entry.key)
@@ -313,9 +290,9 @@ class Ownership:
         self._owners[entry.key] = found
         self._players.setdefault(found.owner, {})[entry.key] = found
         mine = self._mine.get(entry.key)
-        if mine is not None and found.owner != self._own and found.epoch > mine.epoch:
+        if mine is not None and found.owner != self.own and found.epoch > mine.epoch:
             self.let_go(entry.key)
-            self._lost(entry.key, found.owner)
+            self.lost(entry.key, found.owner)
 
     def _forget(self, player_id: str) -> None:
         if (known := self._owners.pop(player_id, None)) is not None:
@@ -324,10 +301,11 @@ class Ownership:
             if not of_node:
                 del self._players[known.owner]
 
-    def _read(self, entry: Entry, changed_s: float | None) -> Owned | None:
-        """None for an entry that is not a player's."""
-        head = _head(entry)
-        match head:
+    def _read(self, entry: Entry | None, changed_s: float | None = None) -> Owned | None:
+        """None without an entry, and for one that is not a player's."""
+        if entry is None:
+            return None
+        match entry.fields:
             case {"owner": str(owner), "epoch": int(epoch)} if is_player_id(entry.key) and is_node_name(owner):
                 if 0 < epoch < _LARGEST_EPOCH:
                     return Owned(owner, epoch, entry.revision, changed_s)
@@ -337,27 +315,22 @@ class Ownership:
             )
         return None
 
+    def _passed_on(self, entry: Entry, epoch: int, owner: str = "") -> bytes:
+        """The value of the next owner after this `epoch`, who is this node without `owner`."""
+        return self._value(epoch + 1, entry.body, packed=bool(entry.fields.get("packed")), owner=owner)
+
     def _value(self, epoch: int, body: bytes, *, packed: bool = False, owner: str = "") -> bytes:
-        head = {"owner": owner or self._own, "epoch": epoch, "token": self._token, "packed": packed}
+        head = {"owner": owner or self.own, "epoch": epoch, "token": self._token, "packed": packed}
         return json.dumps(head).encode() + b"\n" + body
 
 
-def _head(entry: Entry) -> JsonObject | None:
+def _record_in(entry: Entry) -> bytes | None:
+    """The record of a player, unpacked; None for rubbish."""
+    if not entry.fields.get("packed"):
+        return entry.body
     try:
-        head = json.loads(entry.value.partition(b"\n")[0])
-    except (ValueError, RecursionError):
+        unpacker = zlib.decompressobj()
+        record = unpacker.decompress(entry.body, _LARGEST_RECORD_BYTES)
+    except zlib.error:
         return None
-    return head if isinstance(head, dict) else None
-
-
-def _unpacked(head: bytes, body: bytes) -> bytes | None:
-    """None for rubbish."""
-    try:
-        if json.loads(head).get("packed"):
-            unpacker = zlib.decompressobj()
-            body = unpacker.decompress(body, _LARGEST_RECORD_BYTES)
-            if unpacker.unconsumed_tail:
-                return None
-    except (ValueError, zlib.error, RecursionError):
-        return None
-    return body
+    return None if unpacker.unconsumed_tail else record

@@ -60,7 +60,7 @@ class Taking:
             one: at_s for one, at_s in self._refused_until_s.items() if at_s > now_s - _TRY_AGAIN_S
         }
         for player_id, owned in self._ownership.players_of(self._own).items():
-            if not self._ownership.is_mine(player_id) and player_id not in self._players:
+            if self._ownership.epoch_of(player_id) is None and player_id not in self._players:
                 self._begin_taking(player_id, owned)
         lost = [name for name in self._ownership.nodes() if not members.is_alive(name, now_s)]
         if not lost:
@@ -68,7 +68,7 @@ class Taking:
         if self._heirs.names != (names := tuple(members.heirs(now_s))):
             self._heirs = Heirs(names)
         players = {player_id: owned for name in lost for player_id, owned in self._ownership.players_of(name).items()}
-        counts = {name: self._ownership.count_of(name) for name in names}
+        counts = {name: len(self._ownership.players_of(name)) for name in names}
         ends_s = now_s + _SLICE_S
         for player_id, heir in self._heirs.of(players, counts):
             if heir == self._own:

@@ -43,7 +43,7 @@ class AllPlayers:
     Lists are made of the JSON of each player, which is not read: all records of a cluster may have many megabytes."""
 
     def __init__(self, joined: Joined, node: Node, on_their_way: Mapping[str, OnItsWay]) -> None:
-        self._own, self._nodes, self._wall_ms = joined.own, joined.nodes, joined.wall_ms
+        self._own, self._nodes, self._wall_ms = joined.own, joined, joined.wall_ms
         self._forwarding, self._ownership = joined.forwarding, joined.ownership
         self._node = node
         self._on_their_way = on_their_way
@@ -86,8 +86,8 @@ class AllPlayers:
     async def ask_others(self, method: str, path: str) -> list[bytes]:
         """What the other living nodes answer; those that answer nothing are left out."""
         asked = [
-            self._forwarding.while_alive(name, self._forwarding.ask(address, method, path))
-            for name, address in self._nodes.living()
+            self._forwarding.while_alive(name, self._forwarding.ask(record.address, method, path))
+            for name, record in self._nodes.living().items()
             if name != self._own
         ]
         answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -105,8 +105,7 @@ class AllPlayers:
         found: dict[str, bytes] = {}
         for _ in range(_LISTED_TRIES):
             found |= await listed()
-            living = {name for name, _ in self._nodes.living()}
-            if all(player_id in found for player_id, owned in self._ownership.owners() if owned.owner in living):
+            if all(self._ownership.players_of(name).keys() <= found.keys() for name in self._nodes.living()):
                 break
             await asyncio.sleep(_LISTED_AFTER_S)
         return found

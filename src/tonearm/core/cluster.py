@@ -9,9 +9,9 @@ import math
 import re
 import struct
 from bisect import bisect
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 SILENT_BEFORE_S: Final = 0.75  # how much earlier a lease ends for its owner than for the nodes that take over
 RENEW_EVERY_S: Final = 1.0
@@ -49,14 +49,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """The facts that a node publishes. `load` is the used share of its capacity; `count` grows with each record."""
+    """The facts that a node publishes. `load` is the used share of its capacity."""
 
     address: str
     version: str = ""
     players: int = 0
     load: float = 0.0
     is_draining: bool = False
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +168,15 @@ def _hashes(text: str) -> tuple[int, ...]:
     return _HASH.unpack(hashlib.blake2b(text.encode()).digest())
 
 
-class Dice(Protocol):
-    def sample(self, population: list[str], k: int) -> list[str]: ...
-
-
-def placed(nodes: Mapping[str, NodeRecord], dice: Dice, avoided: Collection[str] = ()) -> str | None:
+def placed(
+    nodes: Mapping[str, NodeRecord], sample: Callable[[list[str], int], list[str]], avoided: Collection[str] = ()
+) -> str | None:
     """The node for a new player: the less loaded of two random nodes (Mitzenmacher, 2001). None if no node is left that
-    neither drains nor is `avoided`. An overloaded node is chosen only if there is no other."""
+    neither drains nor is `avoided`. An overloaded node is chosen only if there is no other. `sample` is as
+    `random.sample`."""
     able = [name for name, record in nodes.items() if not record.is_draining and name not in avoided]
     free = [name for name in able if nodes[name].load < FULL_LOAD] or able
     if not free:
         return None
-    two = dice.sample(free, min(2, len(free)))
+    two = sample(free, min(2, len(free)))
     return min(two, key=lambda name: (nodes[name].load, nodes[name].players))

@@ -64,7 +64,7 @@ class WebSocketConnection:
         self._received_since_ping = True
         self._next_ping: asyncio.TimerHandle | None = None
 
-    async def run(self, leave: Callable[[], None]) -> web.WebSocketResponse:
+    async def run(self, leave: Callable[[], object]) -> web.WebSocketResponse:
         """Answers the handshake, serves the socket until it is closed, and calls `leave`, however it ended. Returns the
         finished response."""
         try:
