@@ -34,7 +34,7 @@ def preadv(descriptor, buffers, offset, flags=0):
     return real_preadv(descriptor, buffers, offset, flags)
 
 os.pread, os.preadv = pread, preadv
-sys.argv = sys.argv[2:]
+sys.argv = sys.argv[sys.argv.index("-m") + 1 :]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
