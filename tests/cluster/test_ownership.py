@@ -200,6 +200,34 @@ async def test_a_player_whose_record_went_with_the_disk_of_the_engine_is_its_own
     await b.stop()
 
 
+async def test_an_id_that_another_node_took_from_an_emptied_engine_is_played_by_one_node() -> None:
+    bucket, lost = HeldBucket(), list[str]()
+    watched = asyncio.Event()
+
+    async def watch(value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
+        await watched.wait()
+        for entry in tuple(bucket.entries.values()):
+            yield entry
+        yield None
+        await asyncio.Event().wait()
+
+    bucket.watch = watch  # type: ignore[method-assign]
+    a, b = ownership(bucket, "a", lost), ownership(bucket, "b", [])
+    await a.claim("p")
+    await a.claim("q")
+    assert await a.write("q", b"{}")
+    del bucket.entries["p"]
+    await b.claim("p")
+    watched.set()
+    await a.start()
+    assert a.unwritten() == ["p"]
+    assert not await a.write("p", b"{}")
+    assert lost == ["p"]
+    assert a.unwritten() == []
+    assert await b.write("p", b"{}")
+    await a.stop()
+
+
 def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now: list[float], ended: list[str]) -> Any:
     """It asks the `others` itself, by their addresses."""
 

@@ -152,8 +152,9 @@ class Cluster:
                 await self._players_bucket.open()
         else:
             if self._saving is not None:
-                for player_id in self._ownership.missing & self._players.keys():
-                    self._saving.changed(player_id)
+                for player_id in self._ownership.unwritten():
+                    if player_id in self._players:  # else it is not there yet, or no more
+                        self._saving.changed(player_id)
             if answers is not None and self._ownership.is_watching and self._address:
                 await answers.taking.look_for_players()
         if answers is not None and answers.moving.is_draining and self._players:

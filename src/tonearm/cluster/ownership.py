@@ -79,7 +79,7 @@ class Ownership:
         self._players: dict[str, dict[str, Owned]] = {}  # the same by node
         self._mine: dict[str, Owned] = {}
         # Players that the engine told of before, and not since the watch began anew. Their owners write them again.
-        self.missing: set[str] = set()
+        self._missing: set[str] = set()
         self._unread: dict[str, int] = {}  # the revisions of records that cannot be read
         self._has_all = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -106,6 +106,16 @@ class Ownership:
     def players_of(self, node: str) -> dict[str, Owned]:
         return dict(self._players.get(node, {}))
 
+    def unwritten(self) -> list[str]:
+        """Players of this node whose records the engine has lost, or has from a node that took the id since. The next
+        write decides whose they are."""
+        owners = self._owners
+        return [
+            player_id
+            for player_id in self._mine
+            if player_id in self._missing or ((known := owners.get(player_id)) is not None and known.owner != self.own)
+        ]
+
     def epoch_of(self, player_id: str) -> int | None:
         """Of a player of this node; None for others."""
         mine = self._mine.get(player_id)
@@ -126,7 +136,7 @@ class Ownership:
         Raises `PlayerExists` and `EngineLost`."""
         if player_id in self._mine:
             return False
-        if player_id in self.missing:
+        if player_id in self._missing:
             raise PlayerExists.of(player_id)
         try:
             revision = await self._bucket.create(player_id, self._value(1, b""))
@@ -254,11 +264,11 @@ class Ownership:
             try:
                 async for entry in self._bucket.watch(_HEAD_BYTES):
                     if entry is None:
-                        self.missing = (self._owners.keys() | self._mine.keys()) - seen
-                        if self._mine.keys() & self.missing:
+                        self._missing = (self._owners.keys() | self._mine.keys()) - seen
+                        if self._mine.keys() & self._missing:
                             log.warning("the cluster's engine has lost players of this node, which writes them again")
                         later = asyncio.get_running_loop().call_later
-                        later(self._written_anew_within_s, self._forget_missing, self.missing)
+                        later(self._written_anew_within_s, self._forget_missing, self._missing)
                         self._has_all.set()
                     else:
                         if not self._has_all.is_set():
@@ -272,13 +282,13 @@ class Ownership:
 
     def _forget_missing(self, missing: set[str]) -> None:
         """Forgets players that are still missing: a missing key may be a deletion, or the engine lost its disk."""
-        if missing is self.missing:  # the watch has not begun anew since
+        if missing is self._missing:  # the watch has not begun anew since
             for player_id in missing:
                 self._forget(player_id)
             missing.clear()
 
     def _saw(self, entry: Entry) -> None:
-        self.missing.discard(entry.key)
+        self._missing.discard(entry.key)
         found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
         if found is None:
             self._forget(entry.key)
