@@ -198,6 +198,14 @@ async def test_a_bot_that_was_sent_away_and_joins_again_stays(process: RunningNo
         assert voice.channel.voice_client is None
 
 
+async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as one, fake_voice() as other, asyncio.timeout(60):
+        await join(one.channel, node, "tone.wav", player_id="station")
+        await join(other.channel, node, player_id="station")
+        for voice in (other, one):
+            assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
+
+
 async def test_a_player_is_deleted_also_when_its_voice_client_cannot_disconnect() -> None:
     """Some libraries raise while the bot's own connection to Discord is lost."""
     asked, lost = AsyncMock(), AsyncMock(side_effect=ConnectionResetError)

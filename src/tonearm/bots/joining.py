@@ -87,13 +87,18 @@ class VoicePlayer(Player):
             return
         self.end_sound()
         self.voice.stop()
-        guild = getattr(self.voice.channel, "guild", None)
         try:
-            if getattr(guild, "voice_client", None) in (None, self.voice):  # else the bot was sent away, and came again
+            if not self.was_sent_away:
                 await self.voice.disconnect(force=True)
         finally:
             if delete:
                 await self.delete()
+
+    @property
+    def was_sent_away(self) -> bool:
+        """Whether the bot was sent away from this channel and has joined again, with another voice client."""
+        guild = getattr(self.voice.channel, "guild", None)
+        return getattr(guild, "voice_client", None) not in (None, self.voice)
 
     def end_sound(self) -> None:
         """Ends the sound, but neither the voice client's connection nor the node's player."""
@@ -147,7 +152,7 @@ class JoiningSource(FrameSource):
             undoing.push_async_callback(voice.disconnect, force=True)
             earlier = node.player(name)
             player, is_new = await _created_or_taken_over(node, name, track, metadata)
-            if isinstance(earlier, VoicePlayer) and earlier.is_there:  # the bot was sent away
+            if isinstance(earlier, VoicePlayer) and earlier.is_there and earlier.was_sent_away:
                 earlier.end_sound()
             if is_new:
                 undoing.push_async_callback(_delete, player)
