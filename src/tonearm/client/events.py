@@ -54,8 +54,9 @@ class Reconnected:
 
 @dataclass(frozen=True, slots=True)
 class QueueEnd:
-    """The player has nothing more to play: its last track ended, and it is idle, or that track could not be played, and
-    it is failed. `track` is the track that ended. It is None if the track ended while the connection was lost."""
+    """The player's sound is over. Its last track ended, and it is idle; or its last track could not be played, or too
+    many in a row, and it is failed. Only after too many do tracks still wait. `track` is the track that ended. It is
+    None if the track ended while the connection was lost."""
 
     id: str
     track: TrackOut | None
