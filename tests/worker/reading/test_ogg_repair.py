@@ -21,11 +21,16 @@ def test_a_whole_file_passes_byte_for_byte(chunk_bytes: int) -> None:
     assert read_all(OggRepairer(io.BytesIO(FILE)), chunk_bytes) == FILE
 
 
+@pytest.mark.parametrize("is_live", [False, True])
 @pytest.mark.parametrize(
-    "file", [b"", b"Og", b"OggS", b"OggS" * 3000, bytes(100_000), FILE[5:], FILE[:-100], b"x" + FILE]
+    "file",
+    [
+        *(b"", b"Og", b"OggS", b"OggS" * 3000, bytes(100_000), FILE[5:], FILE[:-100], b"x" + FILE),
+        ((b"OggS" + bytes(22) + b"\xff") * 900 + FILE) * 3 + bytes(70_000),
+    ],
 )
-def test_what_is_not_pages_passes_as_it_is(file: bytes) -> None:
-    assert read_all(OggRepairer(io.BytesIO(file))) == file
+def test_what_is_not_pages_passes_as_it_is(file: bytes, is_live: bool) -> None:
+    assert read_all(OggRepairer(io.BytesIO(file), ends_at_change=is_live)) == file
 
 
 def test_after_a_jump_reading_goes_on_there() -> None:

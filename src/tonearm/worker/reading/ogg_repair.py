@@ -23,6 +23,7 @@ from tonearm.worker.reading.reader import MediaReader
 _READ_BYTES: Final = 16 * 1024
 # After this many false pages in a row the bytes only look like Ogg, and the rest passes unchanged.
 _MAX_FALSE_PAGES: Final = 1000
+_MOST_SEARCHED_BYTES: Final = 1024 * 1024  # of false pages, for others within them, beyond what was passed on since
 
 
 class OggRepairer:
@@ -40,7 +41,7 @@ class OggRepairer:
         self._raw = bytearray()
         self._ready = bytearray()
         self._raw_ended = False
-        self._false_pages = 0
+        self._false_pages = self._searched_bytes = 0
         self._serial: int | None = None
 
     def read(self, n: int) -> bytes:
@@ -82,9 +83,14 @@ class OggRepairer:
             return
         is_whole, is_usable = self._repair_checksum(head)
         self._has_changed = is_whole and self._ends_at_change and self._begins_change(head)
-        if not self._has_changed:
+        if self._has_changed:
+            return
+        if self._ends_at_change and not is_usable and self._searched_bytes < _MOST_SEARCHED_BYTES:
             # A stream that broke off within a page goes on with another page, which the size of the first one covers.
-            self._pass_on(head.page_bytes if is_usable else len(OGG_PATTERN))
+            self._searched_bytes += head.page_bytes
+            self._pass_on(len(OGG_PATTERN))
+        else:
+            self._pass_on(head.page_bytes)
 
     def _begins_change(self, head: PageHead) -> bool:
         """Whether this whole page begins a link of another form. All streams of a link begin before its other pages."""
@@ -135,6 +141,7 @@ class OggRepairer:
         return len(self._raw) >= count
 
     def _pass_on(self, count: int) -> None:
+        self._searched_bytes = max(0, self._searched_bytes - count)
         self._ready += self._raw[:count]
         del self._raw[:count]
 
