@@ -150,8 +150,8 @@ class Forwarding:
     async def follow_all(
         self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], Mapping[str, NodeRecord]]
     ) -> web.StreamResponse:
-        """Passes on the events of all players of `nodes`, which may come and go meanwhile. The
-        client is told that it may have lost events of a node that was followed later, or anew."""
+        """Passes on the events of all players of `nodes`, which may come and go meanwhile. The client is told that it
+        may have lost events of a node that was followed later, or anew."""
         connection = WebSocketConnection(request, streams)
         following: dict[str, asyncio.Task[None]] = {}
 

@@ -246,7 +246,7 @@ class Effects:
     def target_lufs(self) -> float | None:
         """The loudness to which normalization brings all tracks; None when it is off."""
         normalization = self.normalization
-        return None if normalization is None or normalization.mode == "off" else normalization.target_lufs
+        return None if normalization is None or normalization.changes_nothing else normalization.target_lufs
 
     @property
     def normalizes(self) -> bool:

@@ -145,7 +145,7 @@ def first_allowed(
     first frame after all fades. None when no packets may. `loudness` is that of the sources in these frames."""
     effects = state.filters.effects
     limiter, target_lufs = effects.limiter, effects.target_lufs
-    limits = not state.limiter.is_idle or (limiter is not None and limiter.enabled is True)
+    limits = not state.limiter.is_idle or (limiter is not None and not limiter.changes_nothing)
     if is_stretched or has_overlays or limits or not state.changes_nothing:
         return None
     gains_db = [state.level.now_db]
