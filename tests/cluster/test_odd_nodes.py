@@ -2,19 +2,23 @@
 
 import asyncio
 import base64
+import contextlib
 import signal
+import socket
 import time
 from pathlib import Path
 
 import nats
+import nats.errors
 
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
 from tests.support.processes import standing_still
-from tests.support.running_cluster import RunningCluster, cuttable, running_cluster
+from tests.support.running_cluster import Engine, RunningCluster, cuttable, running_cluster
 from tests.support.running_node import RunningNode, start_node
-from tonearm.cluster.engine import Engine, EngineSettings
+from tonearm.cluster.engine import Engine as EngineConnection
+from tonearm.cluster.engine import EngineSettings
 
 SONG = wav(tone(440, 60.0))
 HOURS_S = 3 * 3600
@@ -53,9 +57,64 @@ async def test_a_node_joins_an_engine_whose_buckets_were_configured_by_hand(tmp_
         await cluster.start("b")
 
 
+async def test_an_engine_of_three_servers_may_lose_any_one(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as taken:
+        sockets = [taken.enter_context(socket.socket()) for _ in range(3)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        ports = [one.getsockname()[1] for one in sockets]
+    routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+    configs = [
+        f"server_name: s{number}\ncluster {{ name: together, listen: 127.0.0.1:{port}, routes: [{routes}] }}\n"
+        for number, port in enumerate(ports)
+    ]
+    async with running_cluster(tmp_path, engine_config=configs[0]) as cluster:
+        servers = {"s0": cluster.engine}
+        for number in (1, 2):
+            (tmp_path / str(number) / "engine").mkdir(parents=True)
+            servers[f"s{number}"] = Engine(tmp_path / str(number) / "engine", configs[number])
+        try:
+            for name in ("s1", "s2"):
+                await asyncio.to_thread(servers[name].start)
+            connection = await nats.connect([server.url for server in servers.values()])
+
+            async def can_keep() -> bool:
+                with contextlib.suppress(nats.errors.Error):
+                    return (await connection.jetstream().account_info()).limits is not None
+                return False
+
+            await eventually(can_keep, "the servers have chosen their leader")
+            cluster.engine.url = ", ".join(server.url for server in servers.values())
+            for name in ("a", "b"):
+                (tmp_path / name).mkdir()
+                songs(tmp_path / name)
+            a, b = await cluster.start("a", "b")
+            await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+            info = await connection.jetstream().stream_info("KV_ta_test_players")
+            await connection.close()
+            assert info.cluster is not None
+            servers[str(info.cluster.leader)].kill()
+
+            async def is_saved() -> bool:
+                answer = await a.request("PATCH", "/v0/players/p/filters", {"volume": 0.5})
+                return answer.status == 204 and answer.header("Tonearm-Unsaved") is None
+
+            await eventually(is_saved, "the other two go on")
+            await cluster.kill("a")
+
+            async def is_taken() -> bool:
+                return await cluster.owner("p") == "b"
+
+            await eventually(is_taken, "the player goes on at the other node")
+            assert (await b.request("GET", "/v0/players/p")).json()["volume"] == 0.5
+        finally:
+            for server in servers.values():
+                server.kill()
+
+
 async def test_the_largest_value_is_written_over_a_connection_that_stays(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, engine_config="max_payload: 8192\n") as cluster:
-        engine = Engine(EngineSettings(cluster.engine.url))
+        engine = EngineConnection(EngineSettings(cluster.engine.url))
         await engine.connect()
         bucket = await engine.bucket("b")
         revision = await bucket.create("k", b"")

@@ -102,6 +102,8 @@ WRONG_VALUES = {
     "mirror.country = 'USA'": ': must be the two letters of a country, such as "US" or "de", not "USA"',
     "mirror.deezer_url = 'api.deezer.com'": ": must be an http or https address without a query",
     "mirror.spotify_page_url = 'https://open.spotify.com/?x'": ": must be an http or https address",
+    "cluster.url = '10.0.0.2:4222'": ': must be written "nats://HOST:PORT", several separated by commas',
+    "cluster.url = 'nats://10.0.0.2:4222 nats://10.0.0.3:4222'": ": must be written",
     "logging.level = 'loud'": ": Input should be 'debug', 'info', 'warning' or 'error', not \"loud\"",
     "public.players = ['radio', 'club/*']": 'with * for any number of characters and ? for one; "club/*" is not an id',
     "public.players = ['club-[ab]']": '"club-[ab]" is not an id',
@@ -132,11 +134,19 @@ def test_a_wrong_value_is_told_with_its_line_and_key(load: Load, line: str) -> N
     assert WRONG_VALUES[line] in told
 
 
-@pytest.mark.parametrize("password", ["' hush'", '"hush\\n"', "['hush']", "{hush = 1}"])
-def test_a_wrong_password_is_not_told(load: Load, password: str) -> None:
-    told = complaint(load, f"[server]\npassword = {password}\n")
-    assert "server.password" in told
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        *(("server", "password", value) for value in ("' hush'", '"hush\\n"', "['hush']", "{hush = 1}")),
+        ("spotify", "client_secret", "0x68757368"),
+        ("cluster", "url", "'nats://me:hush@10.0.0.2:4222'"),
+    ],
+)
+def test_a_wrong_secret_is_not_told(load: Load, section: str, key: str, value: str) -> None:
+    told = complaint(load, f"[{section}]\n{key} = {value}\n")
+    assert f"{section}.{key}" in told
     assert "hush" not in told
+    assert str(0x68757368) not in told
 
 
 def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:

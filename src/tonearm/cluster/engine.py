@@ -28,6 +28,7 @@ _START_WITHIN_S: Final = 5.0
 _AGAIN_AFTER_S: Final = 0.25
 _WRONG_LAST: Final = frozenset({10071, 10164})  # the server's codes for: something else was written meanwhile
 _SPARE_BYTES: Final = 256  # for the headers of a write, and for a next owner with a longer name
+_REPLICAS: Final = 3  # with which the engine keeps everything when it loses one of its servers
 _WORKS_FROM: Final = (2, 9, 10)
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class Conflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
+    """`url`: the addresses of the engine's servers, separated by commas."""
+
     url: str
     user: str = ""
     password_file: Path | None = None
@@ -93,7 +96,7 @@ class Engine:
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 self._connection = await nats.connect(
-                    settings.url,
+                    settings.url.split(","),
                     user=settings.user or None,
                     password=settings.password_file and settings.password_file.read_text(encoding="utf-8").strip(),
                     user_credentials=settings.credentials_file and str(settings.credentials_file),
@@ -164,7 +167,10 @@ class Bucket:
             try:
                 self._keys = await self._stream.key_value(self._name)
             except nats.js.errors.BucketNotFoundError:
-                self._keys = await self._stream.create_key_value(bucket=self._name)
+                try:
+                    self._keys = await self._stream.create_key_value(bucket=self._name, replicas=_REPLICAS)
+                except nats.js.errors.APIError:  # the engine has fewer servers
+                    self._keys = await self._stream.create_key_value(bucket=self._name)
 
     async def get(self, key: str) -> Entry | None:
         async with _answered(self._engine):

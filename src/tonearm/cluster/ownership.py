@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import secrets
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -318,7 +319,8 @@ class Ownership:
         match entry.fields:
             case {"owner": str(owner), "epoch": int(epoch)} if is_player_id(entry.key) and is_node_name(owner):
                 if 0 < epoch < _LARGEST_EPOCH:
-                    return Owned(owner, epoch, entry.revision, changed_s)
+                    # One text for all players of a node.
+                    return Owned(sys.intern(owner), epoch, entry.revision, changed_s)
         if entry.value:
             log.debug(
                 "the engine's entry %s is not the record of a player", text_for_logs(entry.key)[:_LOGGED_CHARACTERS]

@@ -13,7 +13,7 @@ from tonearm.config.schema import SECTIONS
 from tonearm.core.printable import printable
 
 _TABLE: Final = re.compile(r"\s*\[\s*([\w-]+(?:\.[\w-]+)?)\s*\]")
-_SECRETS: Final = frozenset({"server.password", "resolver.extractor_args", "resolver.proxies"})
+_SECRETS: Final = frozenset({"server.password", "resolver.extractor_args", "resolver.proxies", "spotify.client_secret"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,8 @@ def _sentence(problem: Mapping[str, Any], location: list[str]) -> str:
     words = problem["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
     if problem["type"] == "model_type":
         words = f"must be a section, [{name}]"
-    is_shown = not is_secret(name) and isinstance(value, str | int | float)
+    may_be_shown = not is_secret(name) and "@" not in str(value)  # an address may have a password
+    is_shown = may_be_shown and isinstance(value, str | int | float)
     return f"{name}{entry}: {words}" + (f", not {json.dumps(value, ensure_ascii=False)[:60]}" if is_shown else "")
 
 

@@ -184,6 +184,16 @@ def _a_node_name_or_none(text: str) -> str:
     return _a_node_name(text) if text else ""
 
 
+def _engine_urls(text: str) -> str:
+    urls = [url.strip() for url in text.split(",")] if text else []
+    if not all(re.fullmatch(r"(nats|tls)://[A-Za-z0-9._\[\]:-]+/?", url) for url in urls):
+        raise ValueError(
+            'must be written "nats://HOST:PORT", several separated by commas; cluster.user and cluster.password_file '
+            "take the user and the password"
+        )
+    return ",".join(urls)
+
+
 def _a_country(text: str) -> str:
     if re.fullmatch("[A-Za-z]{2}", text) is None:
         raise ValueError('must be the two letters of a country, such as "US" or "de"')
@@ -546,7 +556,7 @@ class SpotifyConfig(_Section):
 class ClusterConfig(_Section):
     """Several nodes as one, on a NATS server with JetStream. Needs the extra `cluster` (nats-py)."""
 
-    url: str = Field(
+    url: Annotated[str, AfterValidator(_engine_urls)] = Field(
         default="",
         description='The address of the engine, "nats://host:4222", or several separated by commas. Empty: no cluster.',
     )
