@@ -323,7 +323,8 @@ class Node:
         self._track_maker.check_metadata(snapshot.metadata)
         self._track_maker.check_metadata(dict(snapshot.companions))
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
-        tracks = [waiting.track for waiting in snapshot.queue]
+        # Tracks that have sounded were put back by `previous` or a loop, for which a queue needs no room.
+        tracks = [waiting.track for waiting in snapshot.queue if not waiting.gave_audio]
         if player_id not in self._players and not comes_back:
             self._require_room()
         async with self._reserved(player_id):
