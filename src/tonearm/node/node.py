@@ -281,9 +281,14 @@ class Node:
         self._track_maker.check_metadata(metadata)
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists.of(player_id)
-        self._require_room()
-        if voice is not None:
-            self._voices().check(player_id, voice[0])
+        try:
+            if voice is not None:
+                self._voices().check(player_id, voice[0])
+            self._require_room()
+        except LimitReached:
+            if checked is not None:
+                self._track_maker.make(checked)  # a source that the policy refuses is reported before any limit
+            raise
         async with self._reserved(player_id):
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
