@@ -151,6 +151,13 @@ def broken_ticks() -> Iterator[None]:
 
 
 @contextmanager
+def frames_not_passed() -> Iterator[None]:
+    """By a player that sleeps."""
+    with _in_place_of(Sending, "pass_frames", _fail):
+        yield
+
+
+@contextmanager
 def audio_not_taken_in() -> Iterator[None]:
     """That a decoder process sends."""
     with _in_place_of(FrameBuffer, "append", _fail):
