@@ -150,7 +150,7 @@ class Node:
         if not self._is_running:
             return
         if self._saving is not None:
-            await self._saving.stop()
+            await _stopped("saving the players", self._saving.stop())
         if self._parts.voice is not None:
             await _stopped("the voices", self._parts.voice.stop())
         self._is_running = False
