@@ -11,7 +11,7 @@ from aiohttp import web
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import PATIENT
 from tests.support.eventually import eventually
-from tests.support.listened_node import ListenedNode, event, say_nothing
+from tests.support.listened_node import ListenedNode, event, say_nothing, tell_the_state
 from tests.support.running_cluster import cuttable
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import (
@@ -132,6 +132,23 @@ async def test_who_closes_a_stream_ends_the_loops_of_other_tasks() -> None:
         async with sound:
             assert (await anext(aiter(sound))).payload == b"abc"
         await node.close()
+
+
+async def test_a_node_that_answers_no_goodbye_delays_the_end_of_a_program_once_and_not_for_each_player() -> None:
+    all_leave = asyncio.Barrier(3)
+    still_connected: list[bool] = []
+
+    async def events(socket: web.WebSocketResponse) -> None:
+        await tell_the_state(socket)
+        await all_leave.wait()
+        still_connected.append(socket.get_extra_info("socket").fileno() >= 0)
+
+    async with ListenedNode(events=events).running() as listened, asyncio.timeout(60), Node(listened.url) as node:
+        players = [node.player(name) for name in "abc"]
+        seen = [asyncio.create_task(player.wait_for(PlayerState)) for player in players]
+        await asyncio.wait(seen)
+        await node.close()
+    assert still_connected == [True] * 3
 
 
 async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tonearm.core.library import (
     natural_order,
     numbered_name,
     place_of,
+    search_words,
     sent_name,
 )
 
@@ -82,6 +83,12 @@ def test_a_sent_file_keeps_the_last_part_of_its_name(given: str, name: str) -> N
 def test_what_has_no_name_of_audio_is_not_taken(given: str) -> None:
     with pytest.raises(BadRequest, match=r"\.flac"):
         sent_name(given)
+
+
+def test_a_search_has_words_in_any_case_and_an_end() -> None:
+    assert search_words("So  WHAT") == ("so", "what")
+    with pytest.raises(BadRequest, match="`query` must have at most 4096 characters"):
+        search_words("a " * 2049)
 
 
 def test_a_taken_name_gets_a_number() -> None:

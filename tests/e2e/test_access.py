@@ -8,7 +8,7 @@ from tests.support.running_node import running_node
 
 
 async def test_the_order_of_checks(tmp_path: Path) -> None:
-    config = '[server]\npassword = "x"\n[sources]\nblocked = ["blocked"]\n'
+    config = '[server]\npassword = "x"\n[sources]\nblocked = ["blocked"]\n[player]\nmax_players = 1\n'
     foreign = ("Origin", "http://evil.example")
     too_large = b" " * (1024 * 1024 + 1)
     queue, overlays = "/v0/players/p/queue", "/v0/players/p/overlays"
@@ -35,6 +35,7 @@ async def test_the_order_of_checks(tmp_path: Path) -> None:
             ((400, "bad_request"), await ask("POST", "/v0/players", b'{"id": "a b", "uri": "blocked"}', let_in)),
             ((409, "player_exists"), await ask("POST", "/v0/players", b'{"id": "p", "uri": "blocked"}', let_in)),
             ((403, "source_blocked"), await ask("POST", "/v0/players", b'{"id": "q", "uri": "blocked"}', let_in)),
+            ((429, "limit_reached"), await ask("POST", "/v0/players", b'{"id": "q", "uri": "a.wav"}', let_in)),
             ((400, "bad_request"), await ask("POST", queue, b'{"uri": "blocked", "index": -1}', let_in)),
             ((400, "bad_request"), await ask("POST", queue, b'{"tracks": [{"uri": "blocked"}], "index": -1}', let_in)),
             ((400, "bad_request"), await ask("POST", queue, b'{"tracks": [%b, %b]}' % (blocked, wrong), let_in)),

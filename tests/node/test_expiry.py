@@ -1,12 +1,13 @@
 """Players that nobody needs any more, on a node that is told to delete them."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, running_node
-from tests.support.planted_faults import OUR_FAULT, BrokenDelete, events_not_emitted
+from tests.support.planted_faults import OUR_FAULT, BrokenCompanion, BrokenDelete, events_not_emitted
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.node.parts import NodeSettings
@@ -62,6 +63,15 @@ async def test_a_delete_that_fails_ends_neither_the_look_for_others_nor_the_stop
         "player broken, which is not used any more, could not be deleted properly",
         "a player could not be stopped properly",
     ]
+
+
+async def test_a_companion_that_fails_costs_neither_its_player_nor_others_an_orderly_stop(tmp_path: Path) -> None:
+    async with running_node(NodeSettings(decoder_processes=1, state_path=tmp_path / "state")) as node:
+        for name in ("first", "second"):
+            await node.create_player(name, None, {})
+        node._players["first"].accompany("broken", BrokenCompanion())
+        closed = [Listening(node, name).listener.closed for name in ("first", "second")]
+    assert closed == [[(1001, "the node is shutting down")]] * 2
 
 
 async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf) -> None:

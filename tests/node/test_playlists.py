@@ -12,10 +12,11 @@ from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media, once_set, stall
 from tests.support.node_in_process import Listening, listening, loaded, padded, queue_of, state_of
-from tonearm.core.errors import PlayerExists, PlayerNotFound
+from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound
 from tonearm.core.failure import PlayFailure
 from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node
+from tonearm.node.tracks import WantedTrack
 
 
 def serve_songs(server: MediaServer, *names: str, seconds: float = 0.2) -> bytes:
@@ -55,6 +56,18 @@ async def test_a_playlist_known_only_when_it_is_opened(node: Node, server: Media
     assert [reason for _, reason in player.ends] == ["finished"] * 4
     assert player.listener.pcm == padded(pcm)
     assert player.failures == []
+
+
+async def test_a_part_of_a_playlist_is_refused_when_it_is_known_to_be_one(node: Node, server: MediaServer) -> None:
+    serve_songs(server, "a", "b")
+    player = await listening(node, "p", server.url("/a.wav"))
+    at_once, later = (serve_list(server, path, "b.wav") for path in ("/list.m3u", "/tune-in"))
+    with pytest.raises(BadRequest, match="the source is a playlist"):
+        await node.enqueue("p", WantedTrack(at_once, start_ms=100), {})
+    await node.enqueue("p", WantedTrack(later, end_ms=100), {})
+    await player.wait_state("failed")
+    assert (player.starts, player.failures) == (["a"], ["not_audio"])
+    assert "the source is a playlist" in state_of(node, "p")["error"]["message"]
 
 
 async def test_files_of_a_list_from_another_machine_and_names_that_are_no_utf_8(node: Node, tmp_path: Path) -> None:

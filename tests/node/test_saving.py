@@ -44,6 +44,13 @@ class Kept:
         return replace(self.playback.snapshot(), player_id=self.player_id)
 
 
+class Broken(Kept):
+    """The node fails when it takes its state."""
+
+    def snapshot(self) -> PlayerSnapshot:
+        raise LookupError
+
+
 class HandFile(StateFile):
     """Cannot be written, and its players not be read, while it has a `failure`. Notes what is written, and from `hold`
     on takes each write only when it is released."""
@@ -339,6 +346,27 @@ async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
     assert [record.levelname for record in caplog.records if "state" in record.message].count("ERROR") == 1
     (found,) = await bench.restart()
     assert [queued.track.id for queued in found.queue] == ["b", "c"]
+
+
+async def test_a_player_whose_state_cannot_be_taken_is_named_and_costs_no_other_player_anything(tmp_path: Path) -> None:
+    bench = await playing(tmp_path)
+    whole = bench.players["p"]
+    bench.players |= {"p": Broken("p", whole.log), "other": Kept("other", playing_player("cd"))}
+    bench.tell(*whole.playback.enqueue(make_track("e")).events)
+    await bench.another_is_written()
+    unsaved = bench.saving.figures.unsaved_answers
+    assert not await bench.saving.saved("p")
+    assert bench.saving.figures.unsaved_answers == unsaved + 1
+    assert "Player p is not kept" in bench.saving.degraded
+    found = {player.player_id: player for player in await bench.left_by_kill().start()}
+    assert [queued.track.id for queued in found["p"].queue] == ["b"]
+    assert place(found["other"])[0] == "c"
+    bench.players["p"] = whole
+    bench.saving.changed("p")
+    await eventually(lambda: bench.saving.saved("p"), "it is written again")
+    assert bench.saving.degraded == ""
+    bench.players["p"] = Broken("p", whole.log)
+    assert [len(player.queue) for player in await bench.restart()] == [2, 1]
 
 
 async def test_a_folder_that_is_gone_and_cannot_be_made_is_told_and_nothing_is_lost_when_it_can(

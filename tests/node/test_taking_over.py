@@ -16,10 +16,11 @@ from tests.cluster.test_ownership import HeldBucket, ownership
 from tests.support.eventually import eventually
 from tests.support.node_in_process import listening, running_node
 from tests.support.planted_faults import players_closed_later
-from tests.support.playback_log import playing_player
+from tests.support.playback_log import PlaybackLog, names_queued, playing_player, sound
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
+from tests.support.tracks import make_track
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import PlayerMoved
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
@@ -126,6 +127,23 @@ async def test_a_player_that_comes_from_another_node_is_not_refused_for_its_queu
         await node.create_player("q", None, None)
         assert not await node.take_over(record, comes_back=True)
         assert [player.status().queue_length for player in node.players()] == [0, 2]
+
+
+async def test_a_queue_that_is_too_long_by_a_track_that_was_put_back_is_restored_from_its_record() -> None:
+    log = PlaybackLog(make_track("a"), max_waiting_tracks=1)
+    player = log.playback
+    log.do(player.start_clock())
+    sound(log, 1)
+    log.do(player.enqueue(make_track("b")))
+    log.do(player.ended(log.close(1)))
+    sound(log, 2)
+    log.do(player.enqueue(make_track("c")))
+    log.do(player.previous())
+    assert names_queued(player) == "bc"
+    settings = NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX, max_waiting_tracks=1)
+    async with running_node(settings) as node:
+        await node.take_over(replace(player.snapshot(), player_id="p"))
+        assert [track.id for track in node.player("p").queue.tracks] == ["b", "c"]
 
 
 async def test_nothing_is_heard_twice_when_a_player_goes_on_from_its_own_record(node: Node, shelf: Shelf) -> None:

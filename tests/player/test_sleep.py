@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.planted_faults import frames_not_passed
 from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
@@ -323,6 +324,17 @@ async def test_a_skip_while_the_source_is_opened_takes_nothing_from_the_next_tra
     bench.player.do(Requests.skip)
     await bench.run(2)
     assert began_to_hear(bench, listener) == 0
+
+
+async def test_an_error_in_its_sleep_ends_the_track_and_reaches_nobody_who_asks_for_its_state() -> None:
+    bench = SleepBench({"a": seconds(120), "b": seconds(120)}, "a", "b")
+    await bench.run(6)
+    assert bench.is_asleep
+    with frames_not_passed():
+        assert bench.title == "b"
+    assert bench.events.named("TrackException")[0]["error"]["code"] == "internal"
+    await bench.run(1)
+    assert bench.player.status().state == "playing"
 
 
 async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:

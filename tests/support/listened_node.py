@@ -32,7 +32,8 @@ async def tell_the_state(socket: web.WebSocketResponse) -> None:
 
 @dataclass
 class ListenedNode:
-    """`audio` and `events` talk on the sockets of every player."""
+    """`audio` and `events` talk on the sockets of every player. The node says goodbye to a client that leaves when they
+    have returned."""
 
     audio: Talk = say_nothing
     events: Talk = tell_the_state
@@ -43,7 +44,7 @@ class ListenedNode:
         self.asked.append(request.raw_path)
         if request.path == "/info":
             return web.json_response({"version": "0.0.1", "buildTime": 1})
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(autoclose=False)
         await socket.prepare(request)
         await (self.audio if request.path.endswith("/ws") else self.events)(socket)
         return socket

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tonearm.core.events import DeleteReason
+from tonearm.core.metadata import Json
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.opening.source_input import SourceOpening
 from tonearm.decoder.session.frame_buffer import FrameBuffer
@@ -21,6 +22,7 @@ from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.engine import Engine
 from tonearm.player.player import Player
 from tonearm.player.sending import Sending
+from tonearm.protocol.framing import CloseCode
 from tonearm.server.websocket import WebSocketConnection
 
 OUR_FAULT: Final = "a fault of our own"
@@ -104,6 +106,16 @@ class BrokenDelete:
         player.delete = fail  # type: ignore[method-assign]
 
 
+class BrokenCompanion:
+    """Of a player: it fails at whatever the player asks of it."""
+
+    def record(self) -> Json:
+        raise LookupError(OUR_FAULT)
+
+    def player_ended(self, code: CloseCode) -> None:
+        raise LookupError(OUR_FAULT)
+
+
 @contextmanager
 def events_not_emitted() -> Iterator[None]:
     """No engine of a player can tell what happens."""
@@ -147,6 +159,13 @@ def frames_not_sent() -> Iterator[None]:
 def broken_ticks() -> Iterator[None]:
     """No player can do what is due at a tick."""
     with _in_place_of(Sending, "send_next", _fail):
+        yield
+
+
+@contextmanager
+def frames_not_passed() -> Iterator[None]:
+    """By a player that sleeps."""
+    with _in_place_of(Sending, "pass_frames", _fail):
         yield
 
 

@@ -74,8 +74,7 @@ class Node:
 
     async def close(self) -> None:
         """Closes all connections, and ends all loops over frames and events. The players continue to play."""
-        for player in list(self._players.values()):
-            await player.unfollow()
+        await asyncio.gather(*(player.unfollow() for player in self._players.values()))
         await self._connection.close()
 
     async def create_player(

@@ -408,14 +408,14 @@ class Player:
             self._following = asyncio.create_task(self._follow(place), name=f"tonearm player {self.id}")
             self._following.add_done_callback(self._log_end)
 
-    async def unfollow(self) -> None:
-        """Stops updating the state and calling the callbacks."""
+    def unfollow(self) -> Awaitable[object]:
+        """Stops updating the state and calling the callbacks. Await the result, which is there when they have ended."""
         tasks = [
             task for task in (self._following, *self._calls) if task is not None and task is not asyncio.current_task()
         ]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow(self, place: Place | None) -> None:
         async for event in EventStream(self._connection, self.id, place).received():

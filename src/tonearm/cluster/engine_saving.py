@@ -37,9 +37,8 @@ class EngineSaving(Saving):
         super().__init__(players, wall_ms, patience_s=_PATIENCE_S)
         self._ownership = ownership
         self._last_alive_ms = last_alive_ms
-        self._too_large: dict[str, str] = {}
         self._ended_in: dict[str, int | None] = {}  # the epochs of deleted players; None for those that were given up
-        self._unkept: set[str] = set()  # players that were not this node's when they were to be written
+        self._foreign: set[str] = set()  # players that were not this node's when they were to be written
 
     async def open(self) -> None:
         await self._ownership.start()
@@ -61,8 +60,7 @@ class EngineSaving(Saving):
         super().changed(player_id)
 
     async def saved(self, player_id: str) -> bool:
-        is_written = await super().saved(player_id)
-        return is_written and player_id not in self._unkept and player_id not in self._too_large
+        return await super().saved(player_id) and player_id not in self._foreign
 
     async def claim(self, player_id: str) -> bool:
         """As `Ownership.claim`, and after a player of this id that was deleted here is gone from the engine. Otherwise
@@ -80,12 +78,9 @@ class EngineSaving(Saving):
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-            now_ms = self._wall_ms()
-            gone = self._dirty.keys() - self._players.keys()
-            changes = [self._taken_now(player_id, now_ms) for player_id in (*self._players, *gone)]
             try:
                 async with asyncio.timeout(_CLOSE_PATIENCE_S):
-                    await self._put(changes, None)
+                    await self._put(self._all_taken_now(self._wall_ms()), None)
             except (TimeoutError, EngineLost) as error:
                 log.error("the players could not be written to the cluster's engine: %s", str(error) or "it is slow")
         await self._ownership.stop()
@@ -96,8 +91,7 @@ class EngineSaving(Saving):
 
     @property
     def degraded(self) -> str:
-        too_large = [f"Player {player_id} is not kept: {why}." for player_id, why in self._too_large.items()]
-        return " ".join((self.trouble, *too_large)).strip()
+        return " ".join((self.trouble, *self._told_unkept())).strip()
 
     async def _put(self, batch: Sequence[Change], sign_ms: int | None) -> None:
         places = asyncio.Semaphore(_AT_ONCE)
@@ -111,21 +105,20 @@ class EngineSaving(Saving):
                 raise result
 
     async def _put_one(self, change: Change) -> None:
-        self._too_large.pop(change.player_id, None)
-        self._unkept.discard(change.player_id)
+        self._foreign.discard(change.player_id)
         if change.snapshot is None:
             epoch = self._ended_in.get(change.player_id)
             if epoch is None or not await self._ownership.remove(change.player_id, epoch):
-                self._unkept.add(change.player_id)
+                self._foreign.add(change.player_id)
             if self._ended_in.get(change.player_id) == epoch:
                 self._ended_in.pop(change.player_id, None)
             return
         record = await record_of(change.snapshot, change.taken_ms)
         try:
             if not await self._ownership.write(change.player_id, record):
-                self._unkept.add(change.player_id)
+                self._foreign.add(change.player_id)
         except RecordTooLarge as error:
-            self._too_large[change.player_id] = str(error)
+            self._unkept[change.player_id] = str(error)
             log.error("player %s cannot be saved: %s", change.player_id, error)
 
     async def _after_writing(self, now_ms: int, *, is_quiet: bool) -> None:

@@ -107,6 +107,12 @@ CIRCULAR_PLAYLIST: Final = PlayFailure(
     "The playlist leads back to itself.",
     "Remove the entry that leads back to the playlist.",
 )
+PART_OF_PLAYLIST: Final = PlayFailure(
+    FailureCode.NOT_AUDIO,
+    Stage.READ,
+    "A part of a file was asked for, and the source is a playlist.",
+    "Leave out `startMs`, `endMs` and the `#t=` of the URI, or give one of the playlist's entries.",
+)
 NOT_ONE_SOUND: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.READ, "The source is a playlist.", "Give one of its entries: an overlay is one sound."
 )

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from tonearm.core.errors import BadRequest, LibraryFileNotFound
 from tonearm.core.printable import printable
-from tonearm.core.source_uri import is_playable_name
+from tonearm.core.source_uri import MAX_URI_CHARACTERS, is_playable_name
 
 AUDIO_ENDINGS: Final = (
     *(".aac", ".ac3", ".aif", ".aifc", ".aiff", ".au", ".caf", ".eac3", ".flac", ".m4a", ".m4b", ".mka", ".mp2"),
@@ -129,7 +129,9 @@ def in_natural_order(names: Iterable[str]) -> Iterator[str]:
 
 
 def search_words(query: str) -> tuple[str, ...]:
-    """The words of a search, as `search_text` writes them."""
+    """The words of a search, as `search_text` writes them. Raises `BadRequest` for too many characters."""
+    if len(query) > MAX_URI_CHARACTERS:
+        raise BadRequest(f"The parameter `query` must have at most {MAX_URI_CHARACTERS} characters.")
     return tuple(search_text(query).split())
 
 

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonearm.core.failure import CIRCULAR_PLAYLIST, NESTED_PLAYLIST, PlayFailure
+from tonearm.core.failure import CIRCULAR_PLAYLIST, NESTED_PLAYLIST, PART_OF_PLAYLIST, PlayFailure
 from tonearm.core.metadata import Json, value_of_json
 from tonearm.core.source_uri import SourceUri, initial_track_info
 from tonearm.core.track_info import SourceFacts, TrackInfo
@@ -69,6 +69,8 @@ class Track:
     @property
     def refusal_as_playlist(self) -> PlayFailure | None:
         """Why the track must not be a playlist; None when it may be one."""
+        if (self.start_ms, self.end_ms) != (0, None):
+            return PART_OF_PLAYLIST
         if self.lists_within[-1] in self.lists:
             return CIRCULAR_PLAYLIST
         return NESTED_PLAYLIST if len(self.lists) >= MOST_LISTS else None

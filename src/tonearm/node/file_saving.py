@@ -84,8 +84,7 @@ class FileSaving(Saving):
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-            gone = self._dirty.keys() - self._players.keys()
-            changes = [self._taken_now(player_id, now_ms) for player_id in (*self._players, *gone)]
+            changes = self._all_taken_now(now_ms)
         try:
             async with asyncio.timeout(_CLOSE_PATIENCE_S):
                 await self._threads.run(partial(self._close, changes, now_ms))
@@ -108,7 +107,7 @@ class FileSaving(Saving):
     @property
     def degraded(self) -> str:
         """What is wrong with the state, now or since the start; empty when nothing is."""
-        all_told = (self.trouble, self._file.set_aside, self._told_unfit, self._told_unread())
+        all_told = (self.trouble, self._file.set_aside, self._told_unfit, self._told_unread(), *self._told_unkept())
         return " ".join(told for told in all_told if told)
 
     async def _put(self, batch: Sequence[Change], sign_ms: int | None) -> None:

@@ -150,7 +150,7 @@ class Node:
         if not self._is_running:
             return
         if self._saving is not None:
-            await self._saving.stop()
+            await _stopped("saving the players", self._saving.stop())
         if self._parts.voice is not None:
             await _stopped("the voices", self._parts.voice.stop())
         self._is_running = False
@@ -281,9 +281,14 @@ class Node:
         self._track_maker.check_metadata(metadata)
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists.of(player_id)
-        self._require_room()
-        if voice is not None:
-            self._voices().check(player_id, voice[0])
+        try:
+            if voice is not None:
+                self._voices().check(player_id, voice[0])
+            self._require_room()
+        except LimitReached:
+            if checked is not None:
+                self._track_maker.make(checked)  # a source that the policy refuses is reported before any limit
+            raise
         async with self._reserved(player_id):
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
@@ -323,7 +328,8 @@ class Node:
         self._track_maker.check_metadata(snapshot.metadata)
         self._track_maker.check_metadata(dict(snapshot.companions))
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
-        tracks = [waiting.track for waiting in snapshot.queue]
+        # Tracks that have sounded were put back by `previous` or a loop, for which a queue needs no room.
+        tracks = [waiting.track for waiting in snapshot.queue if not waiting.gave_audio]
         if player_id not in self._players and not comes_back:
             self._require_room()
         async with self._reserved(player_id):

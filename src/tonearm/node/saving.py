@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple, Protocol
 
@@ -37,6 +37,7 @@ LONGEST_STEP_S: Final = 10.0  # from one write to the next, of a node that runs 
 DRIFT_MS: Final = 500  # of a position from what follows from the last one that was written
 _RETRY_S: Final = 1.0
 _NO_TRACKS: Final = frozenset[str]()  # once, because each empty set has 216 bytes
+_PLAYERS_TOLD: Final = 5
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Saving(ABC):
         self._writing: dict[str, asyncio.Event] = {}
         self._touched: dict[str, set[str]] = {}  # tracks of the dirty ones that wait, and of which more is known now
         self._awaited: dict[str, None] = {}  # the dirty ones that an answer waits for
+        self._unkept: dict[str, str] = {}  # players whose last change could not be kept, and why
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._writing_since_s: float | None = None
@@ -115,6 +117,18 @@ class Saving(ABC):
 
     async def saved(self, player_id: str) -> bool:
         """Waits for a limited time until all changes of the player are written. Returns whether they are."""
+        is_saved = await self._is_written(player_id) and player_id not in self._unkept
+        self._unsaved_answers += not is_saved
+        return is_saved
+
+    @property
+    def figures(self) -> StateFigures:
+        return StateFigures(bool(self.degraded), self._writes, self._write_s, self._unsaved_answers)
+
+    # Implementation
+
+    async def _is_written(self, player_id: str) -> bool:
+        """Waits for a limited time until no change of the player has to be written. Returns whether none has."""
         written = self._dirty.get(player_id) or self._writing.get(player_id)
         if written is None:
             return True
@@ -129,14 +143,7 @@ class Saving(ABC):
                 await asyncio.sleep(0)
                 if written.is_set():
                     return True
-        self._unsaved_answers += 1
         return False
-
-    @property
-    def figures(self) -> StateFigures:
-        return StateFigures(bool(self.degraded), self._writes, self._write_s, self._unsaved_answers)
-
-    # Implementation
 
     def _follows(self, taken: _Taken | None, update: PlayerUpdate) -> bool:
         """Whether the player's position follows from what is written already."""
@@ -215,7 +222,7 @@ class Saving(ABC):
             self._awaited.pop(player_id, None)
         if not self._dirty:
             self._wake.clear()
-        batch = [self._taken_now(player_id, now_ms) for player_id in some]
+        batch = [*self._taken_now(some, now_ms)]
         try:
             await self._timed(self._put(batch, now_ms if gives_sign else None))
         except BaseException:
@@ -234,18 +241,36 @@ class Saving(ABC):
             self._failure = ""
         return now_ms
 
-    def _taken_now(self, player_id: str, now_ms: int) -> Change:
-        before, player = self._taken.get(player_id), self._players.get(player_id)
-        place = self._next_place if before is None else before.place
-        self._next_place += before is None
-        touched = self._touched.pop(player_id, _NO_TRACKS)
-        now = None if player is None else player.snapshot()
-        if now is None:
-            self._taken.pop(player_id, None)
-        else:
-            rate = now.position_rate if now.moves and not now.is_resuming else 0.0
-            self._taken[player_id] = _Taken(place, now_ms, now.state, now.paused, now.position_ms, rate)
-        return Change(player_id, now, now_ms, place, touched)
+    def _all_taken_now(self, now_ms: int) -> list[Change]:
+        """The last changes: of all players, and of those that are gone."""
+        gone = self._dirty.keys() - self._players.keys()
+        return [*self._taken_now((*self._players, *gone), now_ms)]
+
+    def _taken_now(self, player_ids: Iterable[str], now_ms: int) -> Iterator[Change]:
+        """The changes of these players. The record of a player whose state cannot be taken stays as it was, and the
+        player's next change is tried again."""
+        for player_id in player_ids:
+            before, player = self._taken.get(player_id), self._players.get(player_id)
+            try:
+                now = None if player is None else player.snapshot()
+            except Exception as error:
+                if player_id not in self._unkept:
+                    log.exception("the state of player %s cannot be saved", player_id)
+                self._unkept[player_id] = f"the node failed when it took its state ({type(error).__name__})"
+                continue
+            self._unkept.pop(player_id, None)
+            place = self._next_place if before is None else before.place
+            self._next_place += before is None
+            if now is None:
+                self._taken.pop(player_id, None)
+            else:
+                rate = now.position_rate if now.moves and not now.is_resuming else 0.0
+                self._taken[player_id] = _Taken(place, now_ms, now.state, now.paused, now.position_ms, rate)
+            yield Change(player_id, now, now_ms, place, self._touched.pop(player_id, _NO_TRACKS))
+
+    def _told_unkept(self) -> Iterator[str]:
+        for player_id, why in islice(self._unkept.items(), _PLAYERS_TOLD):
+            yield f"Player {player_id} is not kept: {why}."
 
     async def _timed(self, work: Awaitable[None]) -> None:
         self._writing_since_s = time.monotonic()

@@ -337,12 +337,15 @@ class TrackMaker:
 
     async def expand(self, checked: CheckedTrack) -> tuple[Sequence[Track], LeftOut]:
         """A single track, or the entries of a playlist or a folder. A playlist that cannot be read becomes a single
-        track, which reports why when it is played. Raises what `make` raises."""
+        track, which reports why when it is played. Raises what `make` raises, and `BadRequest` for a part of a
+        playlist."""
         track = self.make(checked)
         lists_tracks = track.uri.names_track_list or track.uri.may_name_folder
         playlist = await self._opener.playlist(track.uri) if lists_tracks else None
         if playlist is None:
             return (track,), LeftOut()
+        if (refusal := track.refusal_as_playlist) is not None:
+            raise BadRequest(f"{refusal.message} {refusal.hint}")
         # In a thread: making hundreds of tracks takes some ms.
         entries = await asyncio.to_thread(playlist.tracks, uuid.uuid4, track.metadata_json, track.lists_within)
         return entries, playlist.left_out

@@ -126,7 +126,11 @@ class Engine:
     def catch_up(self) -> None:
         """Moves a sleeping player on by the frames that are due. To be called before the state of a player is read."""
         if frames := self._sleep.take_passed_frames():
-            self._handle(self._sending.pass_frames(frames))
+            try:
+                self._handle(self._sending.pass_frames(frames))
+            except Exception:  # the caller may be a list of all players
+                log.exception("player %s: the frames of its sleep could not pass", self._playback.player_id)
+                self.went_wrong()
 
     @property
     def seeks_by_frames(self) -> bool:

@@ -282,9 +282,14 @@ class Player:
         self._broadcast.close(code, reason)
         self._events.close(code, reason)
         companions, self._companions = self._companions, {}
-        self._left_records |= {name: companion.record() for name, companion in companions.items()}
-        for companion in companions.values():
-            companion.player_ended(code)
+        for name, companion in companions.items():
+            try:
+                try:
+                    self._left_records[name] = companion.record()
+                finally:
+                    companion.player_ended(code)
+            except Exception:  # as with a listener: all other connections, and other players, are closed all the same
+                log.exception("player %s: its %s could not be ended properly", self.player_id, name)
 
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""

@@ -68,7 +68,7 @@ class Library:
 
     async def listing(self, path: str, query: str, offset: int, limit: int) -> LibraryListing:
         """The content of the folder at `path`. With words in `query`, all files below it that have every word in their
-        names or folders. Raises `LibraryFileNotFound`."""
+        names or folders. Raises `LibraryFileNotFound`, and `BadRequest` for a query that is too long."""
         return await self._threads.run(partial(self._list_now, path, query, offset, limit))
 
     def _list_now(self, path: str, query: str, offset: int, limit: int) -> LibraryListing:
