@@ -72,6 +72,19 @@ async def test_discord_hears_every_packet_of_the_tone(process: RunningNode) -> N
         await player.leave()  # once more does nothing
 
 
+async def test_a_paused_player_is_heard_as_soon_as_the_node_has_something_to_hear(process: RunningNode) -> None:
+    """Whoever paused it, and whatever ends that."""
+    (process.folder / "bell.wav").write_bytes(wav(tone(500.0, 20.0)))
+    async with Node(process.url) as node, fake_voice() as voice, asyncio.timeout(60):
+        player = await join(voice.channel, node, "tone.wav")
+        await player.pause()
+        bell = await player.overlay("bell.wav")
+        assert frequency_hz(await voice.heard(50)) == pytest.approx(500.0, abs=2)
+        await player.stop_overlay(bell)
+        await player.play()
+        assert frequency_hz(await voice.heard(100)) == pytest.approx(1000.0, abs=2)
+
+
 async def test_pcm_is_encoded_by_the_library(process: RunningNode) -> None:
     try:
         discord.opus.Encoder()

@@ -28,10 +28,6 @@ class VoiceClient(Protocol):
 
     def stop(self) -> None: ...
 
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
     def is_connected(self) -> bool: ...
 
     async def move_to(self, channel: Any) -> None: ...
@@ -66,16 +62,6 @@ class VoicePlayer(Player):
         if leave_after_s is not None:
             self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
         return self
-
-    async def pause(self) -> None:
-        """Pauses the player on the node and the voice client. Nothing of the track is lost."""
-        await super().pause()
-        self.voice.pause()
-
-    async def resume(self) -> None:
-        """Resumes the player on the node and the voice client."""
-        await super().resume()
-        self.voice.resume()
 
     async def move_to(self, channel: Any) -> None:
         """Moves to another channel of the guild. The node's player plays on meanwhile."""
