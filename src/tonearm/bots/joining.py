@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any, Protocol, Self
 
 from tonearm.bots.source import FrameSource
-from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State, TonearmError
+from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, PlayerNotFound, State, TonearmError
 
 log = logging.getLogger("tonearm.client")
 
@@ -78,7 +78,8 @@ class VoicePlayer(Player):
                 await self.voice.disconnect(force=True)
         finally:
             if delete:
-                await self.delete()
+                with suppress(PlayerNotFound):
+                    await self.delete()
 
     @property
     def was_sent_away(self) -> bool:
