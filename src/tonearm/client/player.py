@@ -140,7 +140,8 @@ class Player:
             self._mirror.take(event)
 
     async def play(self, track: Playable | None = None, *, start_ms: int = 0, metadata: Metadata = None) -> str | None:
-        """Plays `track` now, instead of the current track, and returns its id. Without a track: resumes."""
+        """Plays `track` now, instead of the current track, and returns its id. A paused player stays paused. Without a
+        track: resumes."""
         if track is None:
             await self._send("POST", "play")
             return None
