@@ -194,8 +194,10 @@ async def test_what_home_assistant_shows_and_does(
     with pytest.raises(HomeAssistantError, match="ftp"):
         await play(hass, "ftp://nas.example/song.flac")
     assert [track.uri for track in await player.queue.list()] == [waiting[1]]  # A refusal changes nothing.
+    await do(hass, "media_pause")
+    await shown(hass, lambda state: state.state == "paused")
     await play(hass, "music/song.flac", enqueue="replace")
-    await shown(hass, lambda state: state.attributes.get("media_title") == "song")
+    await shown(hass, lambda state: state.attributes.get("media_title") == "song" and state.state == "playing")
     assert await player.queue.list() == []
     await do(hass, "media_stop")
     await shown(hass, lambda state: state.state == "idle")

@@ -259,11 +259,17 @@ class TonearmPlayer(MediaPlayerEntity):
             elif enqueue is MediaPlayerEnqueue.NEXT:
                 await queue.put(uri, index=0)
             elif enqueue is MediaPlayerEnqueue.PLAY:
-                await self._player.play(uri)
+                await self._play(uri)
             else:
                 waited = {track.id for track in await queue.list()}
-                await self._player.play(uri)  # Before anything is removed: the node may refuse it.
+                await self._play(uri)  # Before anything is removed: the node may refuse it.
                 await self._remove(waited)
+
+    async def _play(self, uri: str) -> None:
+        """Plays `uri` also on a paused player, which would stay paused."""
+        await self._player.play(uri)
+        if self._player.paused:
+            await self._player.resume()
 
     async def _remove(self, waited: set[str]) -> None:
         """Removes these tracks from the queue. Others may be there, of a playlist that plays now."""
