@@ -23,6 +23,12 @@ def test_the_version_is_told_in_one_line(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (0, f"tonearm {VERSION}\n")
 
 
+def test_files_in_the_working_folder_are_no_modules_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise LookupError")
+    result = run_tonearm("--version", folder=tmp_path, is_fork=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_ctrl_c_has_no_traceback_while_modules_are_loaded(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
     result = run_tonearm("players", folder=tmp_path, variables=python_path(tmp_path), is_fork=False)

@@ -191,8 +191,13 @@ async def test_what_home_assistant_shows_and_does(
     await do(hass, "clear_playlist")
     assert await player.queue.list() == []
     await play(hass, waiting[1], enqueue="add")
+    with pytest.raises(HomeAssistantError, match="ftp"):
+        await play(hass, "ftp://nas.example/song.flac")
+    assert [track.uri for track in await player.queue.list()] == [waiting[1]]  # A refusal changes nothing.
+    await do(hass, "media_pause")
+    await shown(hass, lambda state: state.state == "paused")
     await play(hass, "music/song.flac", enqueue="replace")
-    await shown(hass, lambda state: state.attributes.get("media_title") == "song")
+    await shown(hass, lambda state: state.attributes.get("media_title") == "song" and state.state == "playing")
     assert await player.queue.list() == []
     await do(hass, "media_stop")
     await shown(hass, lambda state: state.state == "idle")
@@ -272,6 +277,8 @@ async def test_the_library_is_browsed_and_a_folder_played(
     ]
     with pytest.raises(HomeAssistantError, match="no folder of the node"):
         await do(hass, "play_media", media_content_id="{}", media_content_type="tonearm_folder")
+    for _ in range(2):
+        await play(hass, "music/song.flac", enqueue="add")
     await do(hass, "play_media", **ids(listed["children"][0]))
     await shown(hass, lambda state: state.attributes.get("media_title") == "1")
     assert [track.title for track in await node.player("kitchen").queue.list(wait_ms=5000)] == ["2"]

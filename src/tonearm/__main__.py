@@ -14,4 +14,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # The working folder, where a user's own `queue.py` would hide Python's.
     sys.exit(main())

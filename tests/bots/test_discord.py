@@ -22,7 +22,7 @@ from tests.support.processes import WaitForCpu
 from tests.support.running_node import RunningNode, running_node, shared_node
 from tonearm.bots.joining import JoiningSource, VoicePlayer
 from tonearm.bots.source import DISCORD_SILENT_PACKET
-from tonearm.client import BadRequest, ConnectError, Node, PlayerGone, Reconnected, TrackStart
+from tonearm.client import BadRequest, ConnectError, Node, PlayerGone, PlayerNotFound, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.discord import Source, dispatch, join
 
@@ -70,6 +70,19 @@ async def test_discord_hears_every_packet_of_the_tone(process: RunningNode) -> N
             "the audio thread has ended",
         )
         await player.leave()  # once more does nothing
+
+
+async def test_a_paused_player_is_heard_as_soon_as_the_node_has_something_to_hear(process: RunningNode) -> None:
+    """Whoever paused it, and whatever ends that."""
+    (process.folder / "bell.wav").write_bytes(wav(tone(500.0, 20.0)))
+    async with Node(process.url) as node, fake_voice() as voice, asyncio.timeout(60):
+        player = await join(voice.channel, node, "tone.wav")
+        await player.pause()
+        bell = await player.overlay("bell.wav")
+        assert frequency_hz(await voice.heard(50)) == pytest.approx(500.0, abs=2)
+        await player.stop_overlay(bell)
+        await player.play()
+        assert frequency_hz(await voice.heard(100)) == pytest.approx(1000.0, abs=2)
 
 
 async def test_pcm_is_encoded_by_the_library(process: RunningNode) -> None:
@@ -214,6 +227,14 @@ async def test_a_player_is_deleted_also_when_its_voice_client_cannot_disconnect(
     with pytest.raises(ConnectionResetError):
         await player.leave()
     asked.assert_awaited_once_with("DELETE", "/v0/players/p")
+
+
+async def test_a_channel_is_left_after_its_player_was_deleted_too() -> None:
+    gone = AsyncMock(side_effect=PlayerNotFound("p"))
+    voice = SimpleNamespace(play=Mock(), stop=Mock(), disconnect=AsyncMock(), channel=None)
+    await VoicePlayer(Mock(request=gone), "p").play_in(cast(Any, voice), Mock(), None).leave()
+    voice.disconnect.assert_awaited_once()
+    gone.assert_awaited_once_with("DELETE", "/v0/players/p")
 
 
 async def test_a_program_is_told_of_a_player_that_cannot_leave_an_empty_channel(

@@ -95,6 +95,10 @@ async def test_refusals_are_errors_of_their_kind(node: Node) -> None:
         await node.player("no/body").pause()
     with pytest.raises(NotFound):
         await player.queue.remove("nothing")
+    for words in ("a song", "a?song", "../history"):  # as a user of a bot may type them where an id belongs
+        for change in (player.queue.remove(words), player.queue.move(words, 0), player.stop_overlay(words)):
+            with pytest.raises(NotFound):
+                await change
     with pytest.raises(Conflict):
         await player.previous()
     with pytest.raises(BadRequest, match="did you mean `timescale`") as refused:

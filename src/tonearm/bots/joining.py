@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any, Protocol, Self
 
 from tonearm.bots.source import FrameSource
-from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State, TonearmError
+from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, PlayerNotFound, State, TonearmError
 
 log = logging.getLogger("tonearm.client")
 
@@ -27,10 +27,6 @@ class VoiceClient(Protocol):
     def play(self, source: Any, *, after: Callable[[Exception | None], Any] | None = None) -> None: ...
 
     def stop(self) -> None: ...
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
 
     def is_connected(self) -> bool: ...
 
@@ -67,16 +63,6 @@ class VoicePlayer(Player):
             self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
         return self
 
-    async def pause(self) -> None:
-        """Pauses the player on the node and the voice client. Nothing of the track is lost."""
-        await super().pause()
-        self.voice.pause()
-
-    async def resume(self) -> None:
-        """Resumes the player on the node and the voice client."""
-        await super().resume()
-        self.voice.resume()
-
     async def move_to(self, channel: Any) -> None:
         """Moves to another channel of the guild. The node's player plays on meanwhile."""
         await self.voice.move_to(channel)
@@ -92,7 +78,8 @@ class VoicePlayer(Player):
                 await self.voice.disconnect(force=True)
         finally:
             if delete:
-                await self.delete()
+                with suppress(PlayerNotFound):
+                    await self.delete()
 
     @property
     def was_sent_away(self) -> bool:

@@ -140,7 +140,8 @@ class Player:
             self._mirror.take(event)
 
     async def play(self, track: Playable | None = None, *, start_ms: int = 0, metadata: Metadata = None) -> str | None:
-        """Plays `track` now, instead of the current track, and returns its id. Without a track: resumes."""
+        """Plays `track` now, instead of the current track, and returns its id. A paused player stays paused. Without a
+        track: resumes."""
         if track is None:
             await self._send("POST", "play")
             return None
@@ -212,7 +213,7 @@ class Player:
 
     async def stop_overlay(self, overlay_id: str) -> None:
         """Ends an overlay, by the id that `overlay` returned."""
-        await self._send("DELETE", f"overlays/{overlay_id}")
+        await self._send("DELETE", f"overlays/{quote(overlay_id, safe='')}")
 
     def join_voice(self, guild_id: int | str, user_id: int | str, *, bitrate: int | None = None) -> VoiceLink:
         """Makes the node play in a Discord voice channel for the bot `user_id`. Pass the events of the bot's gateway to

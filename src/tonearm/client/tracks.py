@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Union
+from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -150,11 +151,11 @@ class Queue:
 
     async def remove(self, track: str | QueuedTrackDetails) -> None:
         """Removes a track from the queue. Raises `NotFound` if it is not in the queue."""
-        await self._connection.request("DELETE", f"{self._path}/{track_id_of(track)}")
+        await self._connection.request("DELETE", self._path_of(track))
 
     async def move(self, track: str | QueuedTrackDetails, index: int) -> None:
         """Moves a track to another place; 0 is next. Raises `NotFound` if it is not in the queue."""
-        await self._connection.request("PATCH", f"{self._path}/{track_id_of(track)}", {"index": index})
+        await self._connection.request("PATCH", self._path_of(track), {"index": index})
 
     async def shuffle(self) -> None:
         """Puts the queue into a random order."""
@@ -163,6 +164,9 @@ class Queue:
     async def clear(self) -> None:
         """Removes all tracks from the queue. The current track continues to play."""
         await self._connection.request("DELETE", self._path)
+
+    def _path_of(self, track: str | QueuedTrackDetails) -> str:
+        return f"{self._path}/{quote(track_id_of(track), safe='')}"
 
 
 def track_id_of(track: str | QueuedTrackDetails) -> str:

@@ -33,6 +33,7 @@ from tonearm.client import (
     EventsLost,
     LoopMode,
     Node,
+    NotFound,
     PlayerDelete,
     State,
     StreamTitle,
@@ -257,10 +258,28 @@ class TonearmPlayer(MediaPlayerEntity):
                 await queue.put(uri)
             elif enqueue is MediaPlayerEnqueue.NEXT:
                 await queue.put(uri, index=0)
+            elif enqueue is MediaPlayerEnqueue.PLAY:
+                await self._play(uri)
             else:
-                if enqueue is not MediaPlayerEnqueue.PLAY:
-                    await queue.clear()
-                await self._player.play(uri)
+                waited = {track.id for track in await queue.list()}
+                await self._play(uri)  # Before anything is removed: the node may refuse it.
+                await self._remove(waited)
+
+    async def _play(self, uri: str) -> None:
+        """Plays `uri` also on a paused player, which would stay paused."""
+        await self._player.play(uri)
+        if self._player.paused:
+            await self._player.resume()
+
+    async def _remove(self, waited: set[str]) -> None:
+        """Removes these tracks from the queue. Others may be there, of a playlist that plays now."""
+        queue = self._player.queue
+        if waited.issuperset(track.id for track in await queue.list()):
+            await queue.clear()
+            return
+        for track_id in waited:
+            with suppress(NotFound):
+                await queue.remove(track_id)
 
     async def _uri_of(self, media_type: MediaType | str, media_id: str) -> str:
         """What the node takes. A path is the node's, never one of Home Assistant's."""
