@@ -91,7 +91,7 @@ def open_media(
     if is_slow and is_in_frames(first, media_type(content_type)) and not id3_tag_bytes(first):
         skipped_bytes, first = from_first_frame(first, timed)
         if titles is not None:
-            titles.skipped_bytes = skipped_bytes
+            titles.skipped_bytes += skipped_bytes
     whole: MediaReader = RewoundReader(first, timed)
     ogg: OggRepairer | None = None
     if first.startswith(OGG_PATTERN):

@@ -191,6 +191,8 @@ class SourceContent:
         """`first` comes before the reader's next bytes."""
         self.close()
         order = self._order
+        if self._titles is not None:
+            self._titles.skipped_bytes = self._reader.offset - len(first)
         self._media = open_media(
             RewoundReader(first, self._reader) if first else self._reader,
             name=order.name,
