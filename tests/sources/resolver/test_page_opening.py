@@ -111,7 +111,7 @@ def pages_asked(server: MediaServer) -> int:
     return len([request for request in server.requests if request.path == "/api/told"])
 
 
-@pytest.mark.parametrize("refusal", [401, 403, 404, 410])
+@pytest.mark.parametrize("refusal", [400, 401, 403, 404, 410])
 async def test_a_link_that_expires_amid_the_file_is_asked_for_anew(server: MediaServer, refusal: int) -> None:
     headers = {"X-Old": "1"}
     first = server.serve("/first.mp3", in_turn(media(BODY, cut_after=70_000), status(refusal)))
