@@ -181,6 +181,9 @@ class TestMediaPlaylists:
             ("#EXTM3U\n#EXT-X-ENDLIST\n", True),
             ("#EXTM3U\r\n#EXT-X-TARGETDURATION:1\r\n", True),
             ("#EXTM3U\n#EXTINF:1,#EXT-X-\nsong.mp3\n", False),
+            # Panels of television write such lists.
+            ('#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID="com.xui"\n#EXTINF:-1 tvg-id="",One\nhttp://a/1\n', False),
+            ('#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID="a"\n#EXT-X-STREAM-INF:BANDWIDTH=1\na.m3u8\n', True),
             ("#EXT-X-ENDLIST\n", False),
             ("", False),
         ],
