@@ -54,6 +54,10 @@ class TestMediaPlaylists:
     def test_without_the_end_mark_it_goes_on(self) -> None:
         assert not parse_media(media_playlist(["a.ts"], is_complete=False)).is_complete
 
+    def test_of_a_kind_that_does_not_change_it_is_complete_without_the_end_mark(self) -> None:
+        playlist = parse_media(media_playlist(["#EXT-X-PLAYLIST-TYPE:VOD", "a.ts", "b.ts"], is_complete=False))
+        assert (playlist.length_ms, playlist.is_complete) == (1000, True)
+
     def test_byte_ranges_follow_one_another(self) -> None:
         lines = ["#EXT-X-BYTERANGE:10@5", "a", "#EXT-X-BYTERANGE:20", "a", "#EXT-X-BYTERANGE:7", "b"]
         ranges = [segment.piece.byte_range for segment in parse_media(media_playlist(lines)).segments]
