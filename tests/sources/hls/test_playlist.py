@@ -58,6 +58,10 @@ class TestMediaPlaylists:
         playlist = parse_media(media_playlist(["#EXT-X-PLAYLIST-TYPE:VOD", "a.ts", "b.ts"], is_complete=False))
         assert (playlist.length_ms, playlist.is_complete) == (1000, True)
 
+    def test_a_title_may_have_strange_ends_of_lines(self) -> None:
+        playlist = parse_media("#EXTM3U\r\n#EXTINF:1,One\u2028Two\x0bThree\x85Four\r\na.ts\r\n#EXT-X-ENDLIST\r\n")
+        assert [segment.piece.reference for segment in playlist.segments] == ["a.ts"]
+
     def test_byte_ranges_follow_one_another(self) -> None:
         lines = ["#EXT-X-BYTERANGE:10@5", "a", "#EXT-X-BYTERANGE:20", "a", "#EXT-X-BYTERANGE:7", "b"]
         ranges = [segment.piece.byte_range for segment in parse_media(media_playlist(lines)).segments]

@@ -111,7 +111,7 @@ class MasterPlaylist:
 def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
     """The values of a playlist. A long playlist blocks for long. Raises `PlayError` for a playlist that is damaged, too
     long, or encrypted by another method than AES-128."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in re.split("[\r\n]", text)]  # titles may have other ends of lines
     if any(len(line) > _MAX_LINE_CHARACTERS for line in lines):
         raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
     entries = sum(1 for line in lines if line and not line.startswith("#"))
