@@ -16,7 +16,7 @@ from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import MediaServer, Reply, in_turn, once_set
 from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
-from tonearm.core.frame import FRAMES_PER_SECOND
+from tonearm.core.frame import FRAMES_PER_SECOND, SAMPLE_RATE_HZ
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
@@ -112,6 +112,24 @@ async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, en
         assert 860 < loudest_hz(samples_of(await player.more_frames(20))) < 900
         assert (len(player.starts), player.ends, player.failures) == (1, [], [])
         assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("to_aac", [True, False])
+async def test_a_station_that_comes_back_in_another_codec_goes_on_as_the_same_track(
+    node: Node, server: MediaServer, to_aac: bool
+) -> None:
+    aac = encoded("adts", "aac", tone(880 if to_aac else 440, 3.0, 44_100), 44_100, bit_rate=128_000)
+    before, after = (sound(), aac) if to_aac else (aac, other_sound())
+    types = ("audio/mpeg", "audio/aac") if to_aac else ("audio/aac", "audio/mpeg")
+    comes_back = radio(after, content_type=types[1], titles={2: "Two"}.get)
+    station = in_turn(radio(before, content_type=types[0], stop_after=len(before) // 3), comes_back)
+    player = await listening(node, "p", server.serve("/live", station))
+    sent = note_frames(player)
+    pcm = samples_of(await player.listener.wait_frames(130))
+    assert loudest_hz(pcm[: SAMPLE_RATE_HZ // 2]) == pytest.approx(440, abs=5)
+    assert loudest_hz(pcm[2 * SAMPLE_RATE_HZ :]) == pytest.approx(880, abs=5)
+    assert abs(sent["Two"] - (1 + 3 * 3 * 4096 / len(after)) * FRAMES_PER_SECOND) < 15
+    assert (len(player.starts), player.ends, player.failures) == (1, [], [])
 
 
 async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: MediaServer) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from tests.support.audio_files import Signal, music, opus, tone
-from tests.support.fetching import QUICK, opener, parts_of, read_bytes
+from tests.support.fetching import QUICK, opener, parts_of, read_all, read_bytes
 from tests.support.hls import Cut, LivePlaylist, packed_aac, packed_mp3, serve_cut, timestamp, ts
 from tests.support.media_server import MediaServer, in_turn, media, once_set, status
 from tests.support.radio_server import fall_silent, radio
@@ -242,6 +242,27 @@ async def test_each_reader_of_hls_gets_the_parts_one_by_one(server: MediaServer)
         assert heard == segments[1:]
         assert await parts_of(slow, 1) == [heard[0][1:], *heard[1:]]
         assert await parts_of(later) == segments[-4:]
+
+
+async def test_who_comes_after_another_codec_gets_nothing_of_the_one_before(server: MediaServer) -> None:
+    comes_back = radio(SOUND, content_type="audio/aac", stop_after=PIECE, ends_by=fall_silent)
+    async with sharing() as shared:
+        uri = server.serve("/live", in_turn(radio(SOUND, stop_after=3 * PIECE), comes_back))
+        first = await shared.open(uri)
+        assert await read_all(first) == SOUND[: 3 * PIECE]
+        assert await read_bytes(first, PIECE, 3 * PIECE) == SOUND[:PIECE]
+        assert await read_bytes(await shared.open(uri), PIECE) == SOUND[:PIECE]
+
+
+async def test_who_falls_behind_into_another_codec_begins_it_anew(server: MediaServer) -> None:
+    stations = in_turn(radio(SOUND, stop_after=3 * PIECE), radio(SOUND, content_type="audio/aac"))
+    async with sharing() as shared:
+        uri = server.serve("/live", stations)
+        first, slow = await shared.open(uri), await shared.open(uri)
+        await read_bytes(slow, PIECE)
+        await read_all(first)
+        await read_bytes(first, 5 * 1024 * 1024, 3 * PIECE)
+        assert await slow.reader.read_at(PIECE, PIECE) == b""
 
 
 async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(server: MediaServer) -> None:

@@ -38,7 +38,8 @@ _PLAYLIST_TYPES: Final = _HEADLESS_TYPES | _OTHER_TYPES
 _MEDIA_TYPES: Final = ("audio/", "video/", "application/ogg", "image/")
 _BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _NOT_IN_TEXT: Final = frozenset(map(chr, range(32))) - frozenset("\t\r\n\x1a\x1b")
-_HLS_TAG: Final = re.compile(r"[\r\n]#EXT-X-")
+# Lists of television channels have session data, too; HLS never has that alone.
+_HLS_TAG: Final = re.compile(r"[\r\n]#EXT-X-(?!SESSION-DATA)")
 
 # UTF-8 with surrogate escapes for invalid bytes, as in the names of files.
 BYTE_BY_BYTE: Final = "byte by byte"

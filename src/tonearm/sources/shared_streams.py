@@ -225,6 +225,7 @@ class LiveStream(SharedStream):
                 self._end()
             else:
                 self.held.end_part()
+                self.entries.begin_part()
         finally:
             self._reading = None
 
@@ -351,8 +352,8 @@ class SharedReader(SourceReader):
             raise read_error(ConnectionAbortedError(), self._stream.name)
         while True:
             if self.at is not None and self.at < self._stream.held.start and not self._head:
-                self.at = None  # the reader fell behind, and begins again
-                if not self._stream.entries.are_anywhere:
+                behind, self.at = self.at, None  # the reader begins again
+                if not self._stream.entries.are_anywhere_from(behind):
                     return b""  # ends a part: the demuxer begins again, too
             if self.at is None and not await self._begin():
                 return await self.read_at(offset, max_bytes)

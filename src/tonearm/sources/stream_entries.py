@@ -32,21 +32,28 @@ class StreamEntries:
         self._media_type = media_type(opened.content_type)
         self._first = b""
         self._ogg: _OggEntries | None = None
-        self.are_anywhere = False  # a demuxer can begin with any byte
+        self._are_anywhere = False  # a demuxer can begin with any byte
         self._found: deque[StreamEntry] = deque()
-        self._end = 0
+        self._part_start = self._end = 0
 
     def feed(self, data: bytes) -> None:
         if len(self._first) < RECOGNISED_BYTES:
             self._first += data[: RECOGNISED_BYTES - len(self._first)]
             if not self._reader.has_entries:
-                self.are_anywhere = _begins_anywhere(self._first, self._media_type)
+                self._are_anywhere = _begins_anywhere(self._first, self._media_type)
             if self._ogg is None and self._first.startswith(OGG_PATTERN):
-                self._ogg = _OggEntries(self._found)
+                self._ogg = _OggEntries(self._found, self._end)
         if self._ogg is not None:
             self._ogg.feed(data)
         self._end += len(data)
         self._found.extend(self._reader.take_entries(self._end))
+
+    def begin_part(self) -> None:
+        """The next bytes begin a part, which may have another format."""
+        if not self._reader.has_entries:
+            self._found.clear()
+            self._first, self._ogg, self._are_anywhere = b"", None, False
+            self._part_start = self._end
 
     def forget_before(self, offset: int) -> None:
         """Removes the entries before `offset`, whose bytes are no longer kept."""
@@ -56,19 +63,24 @@ class StreamEntries:
     def entry_before(self, offset: int, oldest: int) -> StreamEntry | None:
         """The last entry at or before `offset`, else the first entry after it, else None. The stream keeps the bytes
         from `oldest` on."""
-        if oldest == 0 and (offset <= 0 or not self._end):
-            return StreamEntry(0, b"")
-        if self.are_anywhere:
+        start = self._part_start
+        if oldest <= start and (offset <= start or start == self._end):
+            return StreamEntry(start, b"")
+        if self._are_anywhere:
             return StreamEntry(max(offset, oldest), b"")
         before = [entry for entry in self._found if entry.offset <= offset]
         if before:
             return before[-1]
         return self._found[0] if self._found else None
 
+    def are_anywhere_from(self, offset: int) -> bool:
+        """Whether a demuxer that has read up to `offset` can go on with any later byte."""
+        return self._are_anywhere and offset >= self._part_start
+
     @property
     def are_possible(self) -> bool:
         """Whether a reader can begin elsewhere than at the first byte."""
-        return self.are_anywhere or self._ogg is not None or self._reader.has_entries
+        return self._are_anywhere or self._ogg is not None or self._reader.has_entries
 
 
 class _OggEntries:
@@ -77,10 +89,10 @@ class _OggEntries:
     Header pages have position 0 or no position, and precede the first page with audio (RFC 7845, 4; Vorbis I, A.2).
     """
 
-    def __init__(self, found: deque[StreamEntry]) -> None:
+    def __init__(self, found: deque[StreamEntry], offset: int) -> None:
         self._found = found
         self._raw = bytearray()
-        self._offset = 0  # of the first byte in `_raw`
+        self._offset = offset  # of the first byte in `_raw`
         self._head = b""
         self._is_head = False
 

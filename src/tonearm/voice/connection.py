@@ -55,7 +55,8 @@ class VoiceWays:
 class VoiceConnection:
     """Calls `changed` after each change of its status. Begins with `start`.
 
-    It is a `FrameSink`: its owner attaches it to the player.
+    It is a `FrameSink`: its owner attaches it to the player. `udp_port` is its local port; at first that of the
+    connection whose place it takes, 0 without one.
     """
 
     framing = Framing.RAW
@@ -64,7 +65,12 @@ class VoiceConnection:
     max_latency_ms = _LATENCY_MS
 
     def __init__(
-        self, ways: VoiceWays, target: VoiceTarget, credentials: VoiceCredentials, changed: Callable[[], None]
+        self,
+        ways: VoiceWays,
+        target: VoiceTarget,
+        credentials: VoiceCredentials,
+        changed: Callable[[], None],
+        udp_port: int = 0,
     ) -> None:
         assert target.endpoint is not None
         self.target = target
@@ -89,6 +95,7 @@ class VoiceConnection:
         self._session = 0  # counts the sessions; results for an older session are dropped
         self._ssrc = 0
         self._udp: socket.socket | None = None
+        self.udp_port = udp_port
         self._media: Media | None = None
         self._early: list[Pass] = []
         self._dave = DaveStatus()
@@ -268,7 +275,7 @@ class VoiceConnection:
     async def _discover(self, session: int, ssrc: int, host: str, port: int) -> None:
         try:
             self._ways.guard.check_address(host, port)
-            udp = open_udp(host, port, self._ways.settings)
+            udp = open_udp(host, port, self._ways.settings, self.udp_port)
         except AddressRefusedError:
             self._fail(session, NodeReason.ENDPOINT_BLOCKED)
             return
@@ -282,7 +289,7 @@ class VoiceConnection:
         if not self._is_wanted(session):
             udp.close()
             return
-        self._udp = udp
+        self._udp, self.udp_port = udp, udp.getsockname()[1]
         try:
             found = await discover(udp, ssrc)
         except NoAnswer:

@@ -30,15 +30,16 @@ class NoAnswer(Exception):
     """The server does not answer: UDP does not get through."""
 
 
-def open_udp(host: str, port: int, settings: VoiceSettings) -> socket.socket:
-    """A socket that is connected to this address, which the caller has checked. Raises `OSError`, also when no port of
-    `settings.udp_ports` is free, and ValueError when `host` is not an address."""
+def open_udp(host: str, port: int, settings: VoiceSettings, own_port: int = 0) -> socket.socket:
+    """A socket that is connected to this address, which the caller has checked. When no port of `settings.udp_ports` is
+    free, it shares `own_port`, that of an earlier socket of the same voice. Raises `OSError`, also when there is no
+    such port, and ValueError when `host` is not an address."""
     family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
     udp = socket.socket(family, socket.SOCK_DGRAM)
     try:
         udp.setblocking(False)
         if settings.udp_bind or settings.udp_ports is not None:
-            _bind(udp, settings)
+            _bind(udp, settings, own_port)
         udp.connect((host, port))
     except BaseException:
         udp.close()
@@ -46,7 +47,7 @@ def open_udp(host: str, port: int, settings: VoiceSettings) -> socket.socket:
     return udp
 
 
-def _bind(udp: socket.socket, settings: VoiceSettings) -> None:
+def _bind(udp: socket.socket, settings: VoiceSettings, own_port: int) -> None:
     address = settings.udp_bind or ("::" if udp.family == socket.AF_INET6 else "0.0.0.0")  # noqa: S104 - as without bind
     ports = settings.udp_ports
     if ports is None:
@@ -55,8 +56,14 @@ def _bind(udp: socket.socket, settings: VoiceSettings) -> None:
     for port in random.sample(ports, min(len(ports), _PORT_TRIES)):
         with contextlib.suppress(OSError):
             udp.bind((address, port))
-            return
-    raise OSError("no port of voice.udp_ports is free")
+            break
+    else:
+        if not own_port:
+            raise OSError("no port of voice.udp_ports is free")
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        udp.bind((address, own_port))
+    # A later socket of the same voice may share the port: each gets what its own server sends.
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
 async def discover(udp: socket.socket, ssrc: int) -> tuple[str, int]:

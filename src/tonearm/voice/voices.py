@@ -217,7 +217,8 @@ class PlayerVoice:
             self._tally.closes[closed.reason] += 1
             self._show(VoiceStatus(VoicePhase.CLOSED, target, self._ways.wall_ms(), close=closed))
             return
-        connection = VoiceConnection(self._ways, target, credentials, lambda: self._changed(connection))
+        udp_port = 0 if self._sounding is None else self._sounding.udp_port
+        connection = VoiceConnection(self._ways, target, credentials, lambda: self._changed(connection), udp_port)
         self._newest = connection
         self._tally.connections.add(connection)
         connection.start()

@@ -54,6 +54,14 @@ class TestMediaPlaylists:
     def test_without_the_end_mark_it_goes_on(self) -> None:
         assert not parse_media(media_playlist(["a.ts"], is_complete=False)).is_complete
 
+    def test_of_a_kind_that_does_not_change_it_is_complete_without_the_end_mark(self) -> None:
+        playlist = parse_media(media_playlist(["#EXT-X-PLAYLIST-TYPE:VOD", "a.ts", "b.ts"], is_complete=False))
+        assert (playlist.length_ms, playlist.is_complete) == (1000, True)
+
+    def test_a_title_may_have_strange_ends_of_lines(self) -> None:
+        playlist = parse_media("#EXTM3U\r\n#EXTINF:1,One\u2028Two\x0bThree\x85Four\r\na.ts\r\n#EXT-X-ENDLIST\r\n")
+        assert [segment.piece.reference for segment in playlist.segments] == ["a.ts"]
+
     def test_byte_ranges_follow_one_another(self) -> None:
         lines = ["#EXT-X-BYTERANGE:10@5", "a", "#EXT-X-BYTERANGE:20", "a", "#EXT-X-BYTERANGE:7", "b"]
         ranges = [segment.piece.byte_range for segment in parse_media(media_playlist(lines)).segments]
@@ -181,6 +189,9 @@ class TestMediaPlaylists:
             ("#EXTM3U\n#EXT-X-ENDLIST\n", True),
             ("#EXTM3U\r\n#EXT-X-TARGETDURATION:1\r\n", True),
             ("#EXTM3U\n#EXTINF:1,#EXT-X-\nsong.mp3\n", False),
+            # Panels of television write such lists.
+            ('#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID="com.xui"\n#EXTINF:-1 tvg-id="",One\nhttp://a/1\n', False),
+            ('#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID="a"\n#EXT-X-STREAM-INF:BANDWIDTH=1\na.m3u8\n', True),
             ("#EXT-X-ENDLIST\n", False),
             ("", False),
         ],

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.fetching import QUICK, opener, opening_fails, read_all
+from tests.support.hls import Cut, LivePlaylist, serve_cut
 from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, stall, status
 from tests.support.resolving import fake_sites, html, real_sites, told
 from tonearm.config.patterns import compile_pattern
@@ -111,7 +112,7 @@ def pages_asked(server: MediaServer) -> int:
     return len([request for request in server.requests if request.path == "/api/told"])
 
 
-@pytest.mark.parametrize("refusal", [401, 403, 404, 410])
+@pytest.mark.parametrize("refusal", [400, 401, 403, 404, 410])
 async def test_a_link_that_expires_amid_the_file_is_asked_for_anew(server: MediaServer, refusal: int) -> None:
     headers = {"X-Old": "1"}
     first = server.serve("/first.mp3", in_turn(media(BODY, cut_after=70_000), status(refusal)))
@@ -123,6 +124,16 @@ async def test_a_link_that_expires_amid_the_file_is_asked_for_anew(server: Media
     last = server.requests[-1]
     assert (last.path, last.range) == ("/second.mp3", "bytes=70000-")
     assert ("x-old" in last.headers, "x-new" in last.headers) == (False, True)
+
+
+async def test_a_live_stream_whose_link_expires_goes_on_by_a_new_link(server: MediaServer) -> None:
+    pieces = tuple(bytes([number]) * 1000 for number in range(9))
+    live = LivePlaylist(serve_cut(server, Cut("ts", pieces)))
+    old = server.serve("/hls/old.m3u8", in_turn(live.answer, live.answer, status(403)))
+    server.serve("/api/told", in_turn(told(old), told(server.serve("/hls/new.m3u8", live.answer))))
+    async with opener(resolver=fake_sites()) as opening:
+        assert (await body_of(opening, server.url("/fake/told")))[0] == b"".join(pieces[1:])
+    assert pages_asked(server) == 2
 
 
 async def test_a_link_is_asked_for_anew_once_for_each_refusal(server: MediaServer) -> None:

@@ -13,6 +13,7 @@ from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
+from tonearm.worker.reading.errors import UnseekableSource
 
 MUSIC = music(1.0)
 MUSIC_44 = music(1.0, 44_100)
@@ -86,6 +87,23 @@ def test_a_length_from_beside_the_bytes_is_not_exact() -> None:
     live = PageFacts("http://radio.example/a", is_live=True)
     assert not exact.completed_by(live).is_length_exact
     assert exact.completed_by(PageFacts("http://radio.example/a", length_ms=59_000)).is_length_exact
+
+
+CHAINED: dict[str, Callable[[], bytes]] = {
+    "opus": lambda: opus(MUSIC) + opus(music(2.0)),
+    "long opus": lambda: opus(MUSIC) + opus(music(5.0)),
+    "vorbis": lambda: vorbis(MUSIC_44) + vorbis(music(2.0, 44_100)),
+    "vorbis of another rate": lambda: vorbis(MUSIC_44) + vorbis(music(2.0), 48_000),
+    "flac after opus": lambda: opus(MUSIC) + encoded("ogg", "flac", MUSIC),
+}
+
+
+@pytest.mark.parametrize("kind", CHAINED)
+def test_a_chained_file_has_neither_the_length_nor_the_positions_of_one_of_its_links(kind: str) -> None:
+    media = open_bytes(CHAINED[kind]())
+    assert (media.facts.length_ms, media.facts.is_length_exact, media.facts.is_seekable) == (0, False, False)
+    with pytest.raises(UnseekableSource):
+        media.seek(24_000)
 
 
 @pytest.mark.parametrize("size_bytes", [10**18 - 1, 2**40])

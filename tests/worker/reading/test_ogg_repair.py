@@ -30,7 +30,7 @@ def test_a_whole_file_passes_byte_for_byte(chunk_bytes: int) -> None:
     ],
 )
 def test_what_is_not_pages_passes_as_it_is(file: bytes, is_live: bool) -> None:
-    assert read_all(OggRepairer(io.BytesIO(file), ends_at_change=is_live)) == file
+    assert read_all(OggRepairer(io.BytesIO(file), is_live=is_live)) == file
 
 
 def test_after_a_jump_reading_goes_on_there() -> None:

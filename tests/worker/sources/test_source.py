@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests.support.audio_files import Signal, mp3, music, opus, wav
+from tests.support.audio_files import Signal, encoded, mp3, music, opus, wav
 from tests.support.decoder_driver import open_order
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tests.support.hand_time import HandTime
-from tests.support.media_files import samples_of
+from tests.support.media_files import samples_of, snr_db
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.core.memory_budget import LEAST_AHEAD_FROM, LESS_AHEAD_FROM
@@ -184,6 +184,19 @@ def test_opus_after_another_codec_is_decoded() -> None:
     assert begin > SAMPLE_RATE_HZ // 3
     across = samples_of(store.read(0, store.end)).astype(int)
     assert np.abs(across[begin:] - samples_of(expected.read(0, expected.end))).max() <= 2
+
+
+@pytest.mark.parametrize("is_seekable", [True, False])
+def test_a_chained_file_plays_on_when_its_next_link_has_another_codec(is_seekable: bool) -> None:
+    data = opus(music(0.5)) + encoded("ogg", "flac", music(0.5, seed=2)) + opus(music(0.5, seed=3))
+    bench = Bench(data, open_order(7, 3, len(data), is_seekable=is_seekable))
+    assert isinstance(bench.next_report(), Opened)
+    bench.source.used(SAMPLE_RATE_HZ, Use(is_current=True))
+    assert isinstance(bench.next_report(), Decoded)
+    store = bench.source.cursor.store
+    assert store.end == SAMPLE_RATE_HZ * 3 // 2
+    flac = samples_of(store.read(SAMPLE_RATE_HZ // 2, SAMPLE_RATE_HZ // 2))
+    assert snr_db(flac, music(0.5, seed=2)) > 80
 
 
 def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_it_asked() -> None:

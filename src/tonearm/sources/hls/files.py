@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonearm.core.errors import RequestError
-from tonearm.core.failure import FailureCode, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.hls.decryption import KEY_BYTES
 from tonearm.sources.hls.playlist import MAX_HLS_BYTES, ByteRange
 from tonearm.sources.http.body import Body, packed_error, packing
 from tonearm.sources.http.client import SourceClient
-from tonearm.sources.http.errors import admission_error, status_error
+from tonearm.sources.http.errors import EXPIRED_STATUSES, admission_error, status_error
 from tonearm.sources.http.facts import content_range, is_success
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.local_file import FileOpener
@@ -70,6 +70,17 @@ class HlsFiles:
             return PlaylistFile(await read_playlist(body, self.settings, MAX_HLS_BYTES), final_uri, uri)
         finally:
             await body.close()
+
+    async def playlist_anew(self, uri: SourceUri) -> PlaylistFile:
+        """As `playlist`. Where `uri` is a page's link that has expired, the page is asked for another one."""
+        try:
+            return await self.playlist(uri)
+        except PlayError as error:
+            has_expired = error.failure.http_status in EXPIRED_STATUSES
+            renewed = await self._client.renewed(uri) if has_expired else None
+            if renewed is None:
+                raise
+        return await self.playlist(renewed)
 
     async def key(self, uri: SourceUri) -> bytes:
         """The key of AES-128 at `uri`. Raises `PlayError`."""

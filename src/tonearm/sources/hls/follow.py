@@ -125,7 +125,7 @@ class SegmentFollower:
             return None
         before_s, self._read_at_s = self._read_at_s, asyncio.get_running_loop().time()
         try:
-            stream = await find_stream(self._files, await self._files.playlist(self._stream.asked))
+            stream = await self._asked_anew()
         except asyncio.CancelledError:
             self._read_at_s = before_s  # after a jump the reader must be able to read it
             raise
@@ -171,19 +171,25 @@ class SegmentFollower:
     async def _refresh(self) -> None:
         """Reads the playlist again, with retries. The retries begin at the URI that was requested, since links expire.
         Raises `PlayError`."""
-        uri = self._stream.base
+        read = self._base_anew
         while True:
             try:
-                stream = await find_stream(self._files, await self._files.playlist(uri))
-                self._stream = replace(stream, asked=self._stream.asked)
+                self._stream = await read()
             except PlayError as error:
                 if error.failure.code in _FINAL or not await self.retries.wait():
                     raise
-                uri = self._stream.asked
+                read = self._asked_anew
                 log.info("a live playlist cannot be read: %s", text_for_logs(error.failure.message))
             else:
                 self._read_at_s = asyncio.get_running_loop().time()
                 return
+
+    async def _base_anew(self) -> Stream:
+        before = self._stream
+        return replace(await find_stream(self._files, await self._files.playlist(before.base)), asked=before.asked)
+
+    async def _asked_anew(self) -> Stream:
+        return await find_stream(self._files, await self._files.playlist_anew(self._stream.asked))
 
 
 def _segment_at(segments: tuple[MediaSegment, ...], number: int | None) -> MediaSegment | None:

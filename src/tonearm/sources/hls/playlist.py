@@ -111,7 +111,7 @@ class MasterPlaylist:
 def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
     """The values of a playlist. A long playlist blocks for long. Raises `PlayError` for a playlist that is damaged, too
     long, or encrypted by another method than AES-128."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in re.split("[\r\n]", text)]  # titles may have other ends of lines
     if any(len(line) > _MAX_LINE_CHARACTERS for line in lines):
         raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
     entries = sum(1 for line in lines if line and not line.startswith("#"))
@@ -180,7 +180,8 @@ def _media(lines: Sequence[str]) -> MediaPlaylist:
             tags = {}
     target_duration_s = _duration_s(head.get("#EXT-X-TARGETDURATION", "0"))
     target_duration_s = target_duration_s or max((segment.duration_s for segment in segments), default=0.0)
-    if "#EXT-X-ENDLIST" not in head:
+    # RFC 8216, 4.3.3.5: a playlist of this type does not change.
+    if "#EXT-X-ENDLIST" not in head and head.get("#EXT-X-PLAYLIST-TYPE", "").strip().upper() != "VOD":
         return MediaPlaylist(tuple(segments), target_duration_s, is_complete=False)
     lengths_s = (0.0 if segment.is_gap else segment.duration_s for segment in segments)
     starts_s = array("d", accumulate(lengths_s, initial=0.0))

@@ -16,7 +16,8 @@ from tonearm.sources.guard import AddressRefusedError
 from tonearm.sources.local_file import hint_for
 
 _PASSING_STATUSES: Final = frozenset({502, 503, 504})
-
+# Of links that were good before and have expired. Google and Amazon answer with 400 then.
+EXPIRED_STATUSES: Final = frozenset({400, 401, 403, 404, 410})
 
 PROXY_WANTS_LOGIN: Final = 407
 

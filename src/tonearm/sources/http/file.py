@@ -10,7 +10,7 @@ from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.body import Body, packed_error, packing
 from tonearm.sources.http.client import Answer, SourceClient
-from tonearm.sources.http.errors import may_pass, read_error, status_error
+from tonearm.sources.http.errors import EXPIRED_STATUSES, may_pass, read_error, status_error
 from tonearm.sources.http.facts import RemoteFile, begins_whole, content_range, empty_error, is_success
 from tonearm.sources.http.settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
@@ -20,8 +20,6 @@ KEEP_BEHIND_BYTES: Final = 64 * 1024
 KEEP_BEHIND_AT_FIRST_BYTES: Final = 128 * 1024
 # Up to this distance reading on is quicker than a new request.
 SKIP_FORWARD_BYTES: Final = 256 * 1024
-# The target of a redirect may expire after a while; the link itself still leads to the file.
-_EXPIRED_STATUSES: Final = frozenset({401, 403, 404, 410})
 # Without range requests a reader that is still finding out what the file is may go back by a new request.
 REWIND_WITHIN_BYTES: Final = 2 * 1024 * 1024
 # A demuxer reads the end of some containers and then goes back. The earlier transfer is kept until the demuxer has read
@@ -249,11 +247,11 @@ class FileLink:
     async def answer_from(self, offset: int) -> aiohttp.ClientResponse:
         """The answer of the server that has the file now, to be judged by the caller. Raises `PlayError`."""
         response, _ = await self._ask(self._final, offset)
-        if response.status in _EXPIRED_STATUSES and self._given.opened != self._final.opened:
+        if response.status in EXPIRED_STATUSES and self._given.opened != self._final.opened:
             response.close()
             response, final = await self._ask(self._given, offset)
-            self._final = self._final if response.status in _EXPIRED_STATUSES else final
-        if response.status in _EXPIRED_STATUSES and (renewed := await self._renewed(response)) is not None:
+            self._final = self._final if response.status in EXPIRED_STATUSES else final
+        if response.status in EXPIRED_STATUSES and (renewed := await self._renewed(response)) is not None:
             self._given = renewed
             self._validator = None  # the new link may lead to another copy; its size is compared
             response, self._final = await self._ask(renewed, offset)

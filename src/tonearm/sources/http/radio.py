@@ -16,7 +16,7 @@ import aiohttp
 
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.live_pace import COMPARED_BYTES, WATCHED_S, Pace, is_of_station_server
-from tonearm.core.opened_source import SourceReader, TitleAtByte
+from tonearm.core.opened_source import SourceReader, TitleAtByte, media_type
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.sources.http.body import Body
@@ -35,6 +35,8 @@ MAX_INTERVAL_BYTES: Final = 1024 * 1024
 # Each block takes some time on the event loop, and no station sends one after so few bytes.
 MIN_INTERVAL_BYTES: Final = 256
 
+# A page in place of the sound, such as that of a station that is down, does not change the codec.
+_SOUND_TYPES: Final = ("audio/", "application/ogg")
 _BLOCK_UNIT_BYTES: Final = 16
 _INTERVAL: Final = re.compile(r"[0-9]{1,7}")
 _TITLE: Final = b"StreamTitle='"
@@ -48,7 +50,8 @@ class RadioReader(SourceReader):
 
     A station has no end, so a stream that ends was lost. The reader connects again, as often as `live_resume_delays_s`
     allows, and goes on at the present point of the broadcast. A stream that begins twice with `first`, and ends after
-    as many bytes, is a file that was sent in real time, and has ended.
+    as many bytes, is a file that was sent in real time, and has ended. A stream that comes back with another media type
+    begins a part.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class RadioReader(SourceReader):
         self._is_reconnecting = False
         self._body: Body | None = body
         self._first = first
+        self._media_type = ""
         self._ahead = ReadAhead(self._fill, host=file.host, behind_bytes=0, ahead_bytes=settings.read_ahead_bytes)
 
     @property
@@ -117,6 +121,10 @@ class RadioReader(SourceReader):
             message = f"The station at {self._file.host} mixes text into its sound after each {interval} bytes."
             hint = f"Play another station; titles may stand {MIN_INTERVAL_BYTES} bytes apart or more (icy-metaint)."
             raise PlayError.of(FailureCode.CORRUPT, Stage.READ, message, hint)
+        came_as = media_type(body.response.headers.get("Content-Type"))
+        if came_as != self._media_type and came_as.startswith(_SOUND_TYPES):
+            self._media_type = came_as
+            self._ahead.end_part()
         splitter = IcySplitter(interval, self._ahead.end)
         while True:
             await self._ahead.wait_for_room()

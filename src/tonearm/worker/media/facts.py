@@ -189,7 +189,7 @@ class StreamTitles:
         self._expected: deque[tuple[int, str]] = deque()
         self._changes: list[TitleChange] = []
         self._part_sample = 0
-        self.skipped_bytes = 0  # bytes at the beginning that libav did not receive
+        self.skipped_bytes = 0  # bytes before those that libav received
 
     def expect(self, offset: int, title: str) -> None:
         with self._lock:

@@ -91,11 +91,11 @@ def open_media(
     if is_slow and is_in_frames(first, media_type(content_type)) and not id3_tag_bytes(first):
         skipped_bytes, first = from_first_frame(first, timed)
         if titles is not None:
-            titles.skipped_bytes = skipped_bytes
+            titles.skipped_bytes += skipped_bytes
     whole: MediaReader = RewoundReader(first, timed)
     ogg: OggRepairer | None = None
     if first.startswith(OGG_PATTERN):
-        whole = ogg = OggRepairer(whole, ends_at_change=is_live)
+        whole = ogg = OggRepairer(whole, is_live=is_live)
     pictures = PictureHider(whole)
     first_sound = FirstSound(pictures, id3_tag_bytes(first))
     with EarningReader(first_sound) as earning:
@@ -108,8 +108,10 @@ def open_media(
         )
         pictures.on_hidden = guard.allow
         opened = open_audio(guard, pcm_container(first), is_slow=is_slow, audio=audio)
-    # libav takes the length of the first fragment for the whole length if it reads the fragments in order.
-    opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
+    # libav takes the length of the first fragment for the whole length if it reads the fragments in order, and that of
+    # any link of a chained Ogg file.
+    is_chained = ogg is not None and ogg.is_chained
+    opened.has_true_length = not (is_live or is_chained) and (guard.seekable() or not is_fragmented_mp4(first))
     timed.unlimit()
     guard.begin_playing()
     sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
@@ -163,8 +165,13 @@ class Media:
 
     @property
     def next_link(self) -> bytes:
-        """At the end: the first bytes of a link of a live Ogg stream that another `Media` has to read; else none."""
+        """At the end: the first bytes of a link of an Ogg stream that another `Media` has to read; else none."""
         return b"" if self._ogg is None else self._ogg.next_link
+
+    @property
+    def can_seek(self) -> bool:
+        """False in a chained Ogg file, too, whose links count their time anew."""
+        return self._guard.seekable() and self._opened.has_true_length
 
     def decode_block(self) -> bytes:
         """As `decode`, with the amount that is resampled at once."""
@@ -324,8 +331,8 @@ class Media:
     def _seekable_positions(self) -> SourcePositions:
         if not self._guard.seekable():
             raise errors.not_seekable(self._guard.source_name, "its server does not answer range requests")
-        if self._positions is None:
-            raise errors.not_seekable(self._guard.source_name, "its container has no timestamps")
+        if self._positions is None or not self.can_seek:
+            raise errors.not_seekable(self._guard.source_name, "its container has no timestamps for the whole of it")
         return self._positions
 
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:

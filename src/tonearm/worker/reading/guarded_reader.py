@@ -206,11 +206,13 @@ class GuardedReader:
 
 
 class RewoundReader:
-    """Returns already read bytes again, then those of the reader. For sources that are not seekable."""
+    """Returns already read bytes again, then those of the reader. Without `keeps_offsets` it begins at another offset
+    than the reader did, so one cannot seek in it."""
 
-    def __init__(self, first: bytes, reader: MediaReader) -> None:
+    def __init__(self, first: bytes, reader: MediaReader, *, keeps_offsets: bool = True) -> None:
         self._first = first
         self._reader = reader
+        self._keeps_offsets = keeps_offsets
 
     def read(self, n: int) -> bytes:
         if self._first:
@@ -223,7 +225,7 @@ class RewoundReader:
         return self._reader.seek(offset)
 
     def seekable(self) -> bool:
-        return self._reader.seekable()
+        return self._keeps_offsets and self._reader.seekable()
 
 
 def read_first_bytes(reader: MediaReader, *, is_live: bool = False) -> bytes:

@@ -3,8 +3,8 @@
 An Ogg page (RFC 3533) contains up to a second of audio under one checksum, and libav drops a page with a wrong
 checksum. A flipped bit is at most a click, so a page with intact boundaries gets a new checksum.
 
-libav follows a chained stream (RFC 3533, 4) only into links of the same codec, rate and number of channels. So a live
-stream ends before any other link, for a demuxer that begins again there.
+libav follows a chained stream (RFC 3533, 4) only into links of the same codec, rate and number of channels. So the
+bytes end before any other link, for a demuxer that begins again there.
 """
 
 from typing import Final
@@ -27,17 +27,18 @@ _MOST_SEARCHED_BYTES: Final = 1024 * 1024  # of false pages, for others within t
 
 
 class OggRepairer:
-    """Passes on the bytes of a `MediaReader`, unchanged except for the checksums of damaged pages.
-
-    With `ends_at_change` the bytes end before a link of another form.
+    """Passes on the bytes of a `MediaReader` up to a link of another form, unchanged but for the checksums of damaged
+    pages. `is_chained`: a page of a further link was read, of whatever form.
     """
 
-    def __init__(self, reader: MediaReader, *, ends_at_change: bool = False) -> None:
+    def __init__(self, reader: MediaReader, *, is_live: bool = False) -> None:
         self._reader = reader
-        self._ends_at_change = ends_at_change
+        self._is_live = is_live
         self._forms: set[bytes] = set()  # of the link's streams
-        self._is_in_first_pages = False
+        self._serials: set[int] = set()
+        self._is_in_first_pages = True
         self._has_changed = False
+        self.is_chained = False
         self._raw = bytearray()
         self._ready = bytearray()
         self._raw_ended = False
@@ -61,6 +62,7 @@ class OggRepairer:
         self._ready.clear()
         self._raw_ended = False
         self._false_pages = 0
+        self._is_in_first_pages, self._has_changed = not offset, False
         return self._reader.seek(offset)
 
     def seekable(self) -> bool:
@@ -82,10 +84,10 @@ class OggRepairer:
             self._pass_on(len(OGG_PATTERN))
             return
         is_whole, is_usable = self._repair_checksum(head)
-        self._has_changed = is_whole and self._ends_at_change and self._begins_change(head)
+        self._has_changed = is_whole and self._begins_change(head)
         if self._has_changed:
             return
-        if self._ends_at_change and not is_usable and self._searched_bytes < _MOST_SEARCHED_BYTES:
+        if self._is_live and not is_usable and self._searched_bytes < _MOST_SEARCHED_BYTES:
             # A stream that broke off within a page goes on with another page, which the size of the first one covers.
             self._searched_bytes += head.page_bytes
             self._pass_on(len(OGG_PATTERN))
@@ -94,15 +96,20 @@ class OggRepairer:
 
     def _begins_change(self, head: PageHead) -> bool:
         """Whether this whole page begins a link of another form. All streams of a link begin before its other pages."""
-        if not head.flags & OGG_FIRST:
-            self._is_in_first_pages = False
+        is_first = bool(head.flags & OGG_FIRST)
+        self._is_in_first_pages &= is_first
+        is_of_other = bool(self._serials) and not self._is_in_first_pages and head.serial not in self._serials
+        self.is_chained |= is_of_other
+        if not is_first:
             return False
         form = _form_of(bytes(self._raw[head.bytes_before_content : head.page_bytes]))
-        if self._forms and not self._is_in_first_pages:
-            if form not in self._forms:
-                return True
+        if self._forms and not self._is_in_first_pages and form not in self._forms:
+            return True
+        if is_of_other:
             self._forms.clear()
+            self._serials.clear()
         self._forms.add(form)
+        self._serials.add(head.serial)
         self._is_in_first_pages = True
         return False
 

@@ -63,7 +63,7 @@ class DescriptorReader:
         self._size_bytes = size_bytes
         self._without_slot = without_slot
         self._can_ask_cache = True
-        self._offset = 0
+        self.offset = 0
         self._chunk = b""  # read from the disk, more than requested
         self._chunk_offset = 0
         self._is_dropped = False
@@ -72,7 +72,7 @@ class DescriptorReader:
         """Up to `n` bytes; `b""` at the end. Raises `PlayError`."""
         if self._is_dropped:
             raise Dropped
-        start = self._offset - self._chunk_offset
+        start = self.offset - self._chunk_offset
         try:
             if 0 <= start < len(self._chunk):
                 data = self._chunk[start : start + n]
@@ -83,18 +83,18 @@ class DescriptorReader:
         except OSError as error:
             message, hint = f"Reading the file failed: {error.strerror}.", "Check the disk and the file."
             raise PlayError.of(FailureCode.FILE_UNREADABLE, Stage.READ, message, hint) from error
-        self._offset += len(data)
+        self.offset += len(data)
         return data
 
     def seek(self, offset: int) -> int:
-        self._offset = offset
+        self.offset = offset
         return offset
 
     def seekable(self) -> bool:
         return True
 
     def begin_at(self, offset: int) -> None:
-        self._offset = offset
+        self.offset = offset
 
     def begin_next_part(self) -> bool:
         return False
@@ -111,7 +111,7 @@ class DescriptorReader:
             return None
         buffer = bytearray(n)
         try:
-            count = os.preadv(self._descriptor, (buffer,), self._offset, os.RWF_NOWAIT)
+            count = os.preadv(self._descriptor, (buffer,), self.offset, os.RWF_NOWAIT)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -119,17 +119,17 @@ class DescriptorReader:
                 raise
             self._can_ask_cache = False
             return None
-        if count == 0 and self._offset < self._size_bytes:
+        if count == 0 and self.offset < self._size_bytes:
             return None  # in Linux 5.9 and 5.10 this means "would block"
         return bytes(memoryview(buffer)[:count])
 
     def _read_disk(self, n: int) -> bytes:
         """Reads a chunk, however long that takes, and returns its first `n` bytes."""
         with self._without_slot():
-            chunk = os.pread(self._descriptor, max(n, DISK_CHUNK_BYTES), self._offset)
+            chunk = os.pread(self._descriptor, max(n, DISK_CHUNK_BYTES), self.offset)
         if self._is_dropped:
             raise Dropped
-        self._chunk, self._chunk_offset = chunk, self._offset
+        self._chunk, self._chunk_offset = chunk, self.offset
         return chunk[:n]
 
 
@@ -152,7 +152,7 @@ class RequestingReader:
         self._request_read = request_read
         self._without_slot = without_slot
         self._changed = threading.Condition()
-        self._offset = 0
+        self.offset = 0
         self._chunk = b""
         self._chunk_offset = 0
         self._end_offset: int | None = None
@@ -164,20 +164,20 @@ class RequestingReader:
     def read(self, n: int) -> bytes:
         if self._is_dropped:
             raise Dropped
-        if self._end_offset is not None and self._offset >= self._end_offset:
+        if self._end_offset is not None and self.offset >= self._end_offset:
             return b""
-        start = self._offset - self._chunk_offset
+        start = self.offset - self._chunk_offset
         if not 0 <= start < len(self._chunk):
             self._next_chunk()
             start = 0
         data = self._chunk[start : start + n]
-        self._offset += len(data)
+        self.offset += len(data)
         if self._requested_offset is None and self._chunk:
             self._request(self._chunk_offset + len(self._chunk))
         return data
 
     def seek(self, offset: int) -> int:
-        self._offset = offset
+        self.offset = offset
         return offset
 
     def seekable(self) -> bool:
@@ -185,7 +185,7 @@ class RequestingReader:
 
     def begin_at(self, offset: int) -> None:
         """Reads from `offset` on, even in a source that is not seekable."""
-        self._offset, self._end_offset = offset, None
+        self.offset, self._end_offset = offset, None
 
     def begin_next_part(self) -> bool:
         """Continues after the end of a part. False at the end of the source.
@@ -194,7 +194,7 @@ class RequestingReader:
         """
         if self._end_offset is None or self._is_seekable or self._size_bytes is not None:
             return False
-        self._offset = self._end_offset
+        self.offset = self._end_offset
         self._end_offset = None
         self._next_chunk()
         return bool(self._chunk)
@@ -223,12 +223,12 @@ class RequestingReader:
             self._arrived = self._requested_offset = None
 
     def _next_chunk(self) -> None:
-        if self._requested_offset != self._offset:
-            self._request(self._offset)
+        if self._requested_offset != self.offset:
+            self._request(self.offset)
         self._chunk = self._await_answer()
-        self._chunk_offset = self._offset
+        self._chunk_offset = self.offset
         if not self._chunk:
-            self._end_offset = self._offset  # libav reads several times at the end: this avoids further requests
+            self._end_offset = self.offset  # libav reads several times at the end: this avoids further requests
 
     def _request(self, offset: int) -> None:
         with self._changed:

@@ -231,11 +231,11 @@ class DecodingSource:
         return self._content.begin_next_part(cursor.store.end)
 
     def _go_to_start(self) -> Iterator[None]:
-        """Moves to the first requested sample. In a source that is not seekable but was played before, this means
+        """Moves to the first requested sample. In a source that cannot seek but was played before, this means
         decoding up to the sample: in steps, so that other sources can be opened meanwhile and this source does not seem
         to hang."""
         target = self.cursor.target
-        if target is None or not self._order.resumes or self._reader.seekable() or self.cursor.begin is not None:
+        if target is None or not self._order.resumes or self._content.can_seek or self.cursor.begin is not None:
             yield from self._seek()
             return
         self._arrive(target, (yield from self._content.read_again_up_to(target)))

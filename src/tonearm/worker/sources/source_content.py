@@ -92,6 +92,10 @@ class SourceContent:
             self.packets.begin_at(self._order.start_sample)
         return facts
 
+    @property
+    def can_seek(self) -> bool:
+        return self._media is not None and self._media.can_seek
+
     def packet_decoding(self) -> PacketDecoding | None:
         """The decoder of the packets; call this once after `open`. None for a source that is read as PCM."""
         if self.packets is None:
@@ -191,8 +195,10 @@ class SourceContent:
         """`first` comes before the reader's next bytes."""
         self.close()
         order = self._order
+        if self._titles is not None:
+            self._titles.skipped_bytes = self._reader.offset - len(first)
         self._media = open_media(
-            RewoundReader(first, self._reader) if first else self._reader,
+            RewoundReader(first, self._reader, keeps_offsets=False) if first else self._reader,
             name=order.name,
             content_type=order.content_type,
             size_bytes=order.size_bytes,
