@@ -59,8 +59,10 @@ def set_up_logging(level: str, form: str = "text") -> None:
     logging.basicConfig(level=level.upper(), force=True)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    # These loggers write a line for every request and every selector, and the node logs what matters itself.
+    # These loggers write a line for every request, every selector and every subprotocol that a client offers, which may
+    # be a secret. The node logs what matters itself.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    logging.getLogger("aiohttp.websocket").setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
+from tests.support.edge import running_edge, still_node
 from tests.support.hand_time import LoopTime
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.nodes import Joined
@@ -38,3 +40,16 @@ async def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_
     with pytest.raises(NodeUnreachable):
         await Forwarding("", lambda _: True, lambda: 0, 60.0).socket_anywhere(nowhere, "/")
     assert waited_s > 60
+
+
+async def test_a_body_that_came_packed_is_passed_on_as_what_it_is_by_then() -> None:
+    async with still_node() as node, running_edge(node) as port:
+        forwarding = Forwarding("", lambda _: True, lambda: 0, 6.0)
+        target, headers = "/v0/players/p/queue/none", {"Content-Encoding": "gzip"}
+        request = cast(Any, SimpleNamespace(method="PATCH", raw_path=target, headers=headers))
+        try:
+            answer = await forwarding.pass_on(request, b'{"index": 0}', f"http://127.0.0.1:{port}", "b")
+        finally:
+            await forwarding.close()
+        assert isinstance(answer, web.Response)
+        assert b'"track_not_found"' in cast(bytes, answer.body)

@@ -73,6 +73,15 @@ def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
     assert all(f"`{code}`" in openapi["info"]["description"] for code in everywhere)
 
 
+def test_every_body_may_be_refused(openapi: Any) -> None:
+    """Also one of bytes, which may end early or be packed otherwise than its headers say."""
+    for path, methods in openapi["paths"].items():
+        for method, operation in methods.items():
+            if "requestBody" in operation:
+                for status, code in (("400", "bad_request"), ("413", "body_too_large")):
+                    assert f"`{code}`" in operation["responses"][status]["description"], (method, path)
+
+
 def test_the_document_in_words_says_the_same(openapi: Any, asyncapi: Any) -> None:
     """docs/interface.md and its pages name every path, parameter, field, code and event."""
     for operation in OPERATIONS:

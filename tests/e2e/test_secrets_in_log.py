@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.e2e_players import PATIENT, until_state
 from tests.support.e2e_sockets import listening
+from tests.support.http_client import websocket
 from tests.support.media_server import MediaServer, media
 from tests.support.running_node import running_node
 
@@ -43,4 +44,12 @@ async def test_links_are_logged_without_what_may_be_secret_whatever_blanks_are_i
         named = server.url("/a b.mp3")
     assert any(f"track failed (http_status): {named}: " in line for line in node.log)
     assert any("an entry of a playlist is left out: " in line for line in node.log)
+    assert not [line for line in node.log if "SECRET" in line]
+
+
+async def test_a_subprotocol_is_not_logged_for_pages_may_put_a_secret_there(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        await node.request("POST", "/v0/players", {"id": "p", "idle": True})
+        async with websocket(node.port, "/v0/players/p/events", headers=(("Sec-WebSocket-Protocol", "SECRET"),)):
+            pass
     assert not [line for line in node.log if "SECRET" in line]

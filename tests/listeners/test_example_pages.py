@@ -48,6 +48,8 @@ async def test_a_button_plays_its_sound_over_the_music(tmp_path: Path) -> None:
                     return answer.status == 200 and [one["uri"] for one in answer.json()] == ["bell.wav"]
 
                 await eventually(sounds, "the overlay sounds")
+                await tab.value("music.play(), true")
+                await eventually(lambda: tab.value("music.currentTime > 0.5"), "the player is heard")
                 await tab.value("document.querySelector('#add input').value = 'ftp://x'")
                 await tab.value("document.querySelector('#add').requestSubmit()")
                 await tab.value("[...document.querySelectorAll('#board button')].at(-1).click()")

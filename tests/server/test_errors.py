@@ -95,6 +95,13 @@ async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes, l
     assert "Invalid header value char" in log.text or b"SECRET\x01" not in sent
 
 
+async def test_a_method_in_small_letters_is_told_to_be_written_in_capital_ones(port: int) -> None:
+    """A browser's `fetch` sends `patch` as it is written, and only that one."""
+    answer = await request(port, "patch", "/v0/players/p/loop", body=b'{"mode": "none"}')
+    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+    assert "capital letters, such as PATCH" in answer.json()["message"]
+
+
 async def test_what_http_1_0_does_not_know_is_passed_over_there(port: int) -> None:
     asked = b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n[]"
     upgrade = b"".join(b"%s: %s\r\n" % (name.encode(), str(value).encode()) for name, value in WEBSOCKET_HEADERS)

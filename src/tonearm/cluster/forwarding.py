@@ -30,10 +30,11 @@ from tonearm.server.websocket import WebSocketConnection, text_frame
 HOP: Final = "Tonearm-Hop"
 NODE: Final = "Tonearm-Node"
 # Headers of a single hop (RFC 9110, 7.6.1), those that are written anew, and those by which this node judged the page.
+# The body was unpacked.
 _NOT_PASSED: Final = frozenset(
     {
-        "authorization", "connection", "content-length", "cookie", "expect", "host", "keep-alive", "origin",
-        "proxy-connection", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user",
+        "authorization", "connection", "content-encoding", "content-length", "cookie", "expect", "host", "keep-alive",
+        "origin", "proxy-connection", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user",
         "sec-websocket-extensions", "sec-websocket-key", "sec-websocket-protocol", "sec-websocket-version", "te",
         "trailer", "transfer-encoding", "upgrade",
     }

@@ -200,9 +200,10 @@ def codes_of(operation: Operation) -> tuple[str, ...]:
     codes = [*_EVERYWHERE, *operation.codes]
     if operation.subject is Subject.PLAYER:
         codes.append("player_not_found")
-    if operation.parameters or operation.body is not None:
+    has_body = operation.body is not None or operation.takes_bytes
+    if operation.parameters or has_body:
         codes.append("bad_request")
-    if operation.body is not None or operation.takes_bytes:
+    if has_body:
         codes.append("body_too_large")
     return tuple(dict.fromkeys(codes))
 

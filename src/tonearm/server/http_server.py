@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import HttpVersion10, HttpVersion11, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_exceptions import BadHttpMethod
 from aiohttp.http_parser import RawRequestMessage
 
 from tonearm.core.request_rates import origin_of
@@ -243,6 +244,8 @@ class EdgeProtocol(web.RequestHandler):
         else:
             log.debug("request %s is not HTTP: %s", request_id, _problem(exc, message))
             text = "This is not a valid HTTP request, or its head is too large. Send HTTP/1.1."
+            if isinstance(exc, BadHttpMethod):  # a browser's `fetch` sends "patch" as it is written
+                text = "HTTP/1.1 has no such method. Write the method in capital letters, such as PATCH."
             response = error_reply(HTTPStatus(status), "bad_request", text, request.path, request_id)
         response.force_close()
         return response

@@ -179,7 +179,7 @@ export interface LibraryFiles {
 
 export interface Limiter {
   ceilingDb?: number;
-  enabled?: "auto" | boolean;
+  enabled?: "auto" | true | false;
 }
 
 export interface ListedTrack {
