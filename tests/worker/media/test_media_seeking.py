@@ -18,6 +18,8 @@ from tests.support.media_files import (
 )
 from tests.support.vorbis_blocks import in_webm, vorbis_with_short_blocks
 from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.frame import samples_of_ms
+from tonearm.core.playback_state import MAX_POSITION_MS
 
 SECOND = 48_000
 SECONDS = 5.0
@@ -121,6 +123,13 @@ def test_a_seek_behind_the_end_of_plain_samples_reads_none_of_them(kind: str) ->
     assert reader.read_bytes == read_bytes
     media.seek(5000)
     assert_same(decode_rest(media), whole[5000:])
+
+
+@pytest.mark.parametrize("kind", ["wav", "mp3", "aac alone"])
+def test_a_seek_to_where_no_file_goes_gives_the_end(kind: str) -> None:
+    media = open_bytes(file_and_sound(kind)[0])
+    media.seek(samples_of_ms(MAX_POSITION_MS))
+    assert media.decode(4800) == b""
 
 
 def test_a_seek_in_a_source_without_ranges_fails_with_the_reason() -> None:
