@@ -450,7 +450,11 @@ class PlaybackMachine(RuleBasedStateMachine):
     def current_opens(self, is_seekable: bool) -> None:
         self.model.known[self.model.current] = is_seekable
         self._finish_if_behind_end()
-        self._do(self.playback.opened(self._current(), SourceFacts(length_ms=LENGTH_MS, is_seekable=is_seekable)))
+        self._do(
+            self.playback.opened(
+                self._current(), SourceFacts(length_ms=LENGTH_MS, is_seekable=is_seekable, is_length_exact=True)
+            )
+        )
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and self.playback.wants_frames)
     @rule()
@@ -486,7 +490,9 @@ class PlaybackMachine(RuleBasedStateMachine):
         if opens:
             self.model.known[self._next_track()] = True
             self._finish_if_behind_end()
-            self._do(self.playback.opened(source, SourceFacts(length_ms=LENGTH_MS, is_seekable=True)))
+            self._do(
+                self.playback.opened(source, SourceFacts(length_ms=LENGTH_MS, is_seekable=True, is_length_exact=True))
+            )
         else:
             self.unreported.add(source)
             self._do(self.playback.failed(self.log.close(source), FILE_MISSING))

@@ -27,6 +27,10 @@ a seek while loading that proves to lead behind the end ends the track
     loading ab
     seek 90000: Seek 0 90000, seek 1 as 2 at 90000; opened 2: TrackEnd a finished, QueueUpdate 0, drop 2, open 3 b
 
+a track that plays on behind an estimated length is sought back
+    playing a; position 70000
+    seek 65000: Seek 70000 65000, PlayerUpdate loading, seek 1 as 2 at 65000; opened 2; frame 2: PlayerUpdate playing
+
 a source of unknown length may end before the target
     loading a; seek 90000; opened 2 unknown
     ends 2: TrackEnd a finished, PlayerUpdate idle

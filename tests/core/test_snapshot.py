@@ -184,6 +184,9 @@ MIDDLE = Part(start_ms=20_000, end_ms=40_000)
         # Behind the begin of the fade its rest is left.
         (fading(WHOLE, WHOLE, position_ms=58_000), 1_000, "b", 999),
         (fading(WHOLE, WHOLE, duration_ms=0), 49_999, "a", 59_999),
+        # Behind an estimated length the end is not known.
+        (fading(WHOLE, WHOLE, position_ms=61_000), 5_000, "a", 61_000),
+        (fading(Part(end_ms=90_000), WHOLE, position_ms=61_000), 5_000, "a", 66_000),
     ],
 )
 def test_in_the_absence_tracks_fade_into_each_other_as_they_do_otherwise(

@@ -332,7 +332,8 @@ class PlaybackState:
             self._finish()
 
     def _is_behind_end(self, position_ms: int) -> bool:
-        end_ms = self.current.known_end_ms
+        current = self.current
+        end_ms = current.end_ms_after(self.position_ms) if self.is_in_mid_track else current.known_end_ms
         return end_ms is not None and position_ms >= end_ms
 
     def _end_track(self, reason: EndReason, *, is_remembered: bool = True) -> None:

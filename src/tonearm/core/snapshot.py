@@ -152,7 +152,7 @@ def _left_at_ms(snapshot: PlayerSnapshot, current: QueuedTrack) -> int | None:
         fade = fade_at_end(snapshot.crossfade, current.track, coming.track, rate, snapshot.position_ms)
         if fade is not None:
             return fade.at_ms
-    return current.track.known_end_ms
+    return current.track.end_ms_after(snapshot.position_ms)
 
 
 def _with_next(snapshot: PlayerSnapshot, current: QueuedTrack, end_ms: int, ended_at_ms: int) -> PlayerSnapshot:

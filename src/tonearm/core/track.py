@@ -109,6 +109,12 @@ class Track:
         ends_ms = [end_ms for end_ms in (self.end_ms, length_ms) if end_ms is not None]
         return min(ends_ms, default=None)
 
+    def end_ms_after(self, position_ms: int) -> int | None:
+        """The known end of a track that plays at this position. An estimated length is wrong once the track plays
+        behind it."""
+        is_wrong = position_ms > self.info.length_ms and not self.info.is_length_exact
+        return self.end_ms if is_wrong else self.known_end_ms
+
     @property
     def is_unseekable(self) -> bool:
         """Whether opening has shown that its source cannot be read from the middle."""

@@ -7,9 +7,19 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import encoded, flac, itunes_m4a, m4a, mp3, music, opus, vorbis, wav
-from tests.support.media_files import Samples, UnseekableReader, decode_bytes, decode_rest, open_bytes, samples_of
+from tests.support.media_files import (
+    CountingReader,
+    Samples,
+    UnseekableReader,
+    decode_bytes,
+    decode_rest,
+    open_bytes,
+    samples_of,
+)
 from tests.support.vorbis_blocks import in_webm, vorbis_with_short_blocks
 from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.frame import samples_of_ms
+from tonearm.core.playback_state import MAX_POSITION_MS
 
 SECOND = 48_000
 SECONDS = 5.0
@@ -100,6 +110,26 @@ def test_a_seek_behind_the_end_gives_the_end_and_one_can_seek_back() -> None:
     assert media.decode(4800) == b""
     media.seek(5000)
     assert_same(decode_rest(media), decode_bytes(file)[5000:])
+
+
+@pytest.mark.parametrize("kind", ["wav", "aiff"])
+def test_a_seek_behind_the_end_of_plain_samples_reads_none_of_them(kind: str) -> None:
+    """They have no index in which libav would find the last ones."""
+    file, whole = file_and_sound(kind)
+    media = open_bytes(file, reader=(reader := CountingReader(file)))
+    read_bytes = reader.read_bytes
+    media.seek(60 * SECOND)
+    assert media.decode(4800) == b""
+    assert reader.read_bytes == read_bytes
+    media.seek(5000)
+    assert_same(decode_rest(media), whole[5000:])
+
+
+@pytest.mark.parametrize("kind", ["wav", "mp3", "aac alone"])
+def test_a_seek_to_where_no_file_goes_gives_the_end(kind: str) -> None:
+    media = open_bytes(file_and_sound(kind)[0])
+    media.seek(samples_of_ms(MAX_POSITION_MS))
+    assert media.decode(4800) == b""
 
 
 def test_a_seek_in_a_source_without_ranges_fails_with_the_reason() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import bend, channels, true_peak_db
-from tests.support.session_bench import MemorySource, SessionBench, playing, render_all
+from tests.support.session_bench import MemorySource, SessionBench, StoredSource, playing, render_all
 from tonearm.core.filters import (
     BAND_COUNT,
     Compressor,
@@ -125,6 +125,14 @@ def test_a_crossfade_of_loud_tracks_is_limited_and_the_rest_is_left_alone() -> N
         MarkKind.FADED,
         MarkKind.END,
     ]
+
+
+def test_a_crossfade_just_behind_a_seek_is_limited_from_its_beginning_on() -> None:
+    first, second = SoundSource(sine(997, -0.5, 3.0)), SoundSource(sine(997, -0.5, 3.0))
+    bench = SessionBench({1: StoredSource(first.pcm(2 * SECOND, SECOND), start=2 * SECOND), 2: second})
+    rest = CrossfadeOrder(2 * SECOND, SECOND, "equalPower", is_late=True)
+    bench.plan(0, switch_to=1, following=2, crossfade=rest)
+    assert peak_db(bench.run()[: SECOND * 4]) < -0.4
 
 
 def test_a_change_of_filters_while_it_limits_does_not_click() -> None:

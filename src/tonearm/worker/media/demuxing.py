@@ -198,7 +198,9 @@ class SourcePositions:
         return first_samples + round((position - first_samples) / frame_samples) * frame_samples
 
     def timestamp_at(self, position: int) -> int:
-        return self.first_timestamp + int(position / self.sample_rate_hz / self.time_base)
+        # libav takes timestamps of 64 bits.
+        position_s = min(position / self.sample_rate_hz, formats.MAX_LENGTH_S)
+        return self.first_timestamp + int(position_s / self.time_base)
 
 
 def _vorbis_unit(stream: AudioStream) -> int | None:

@@ -53,6 +53,7 @@ _ENCODERS: Final = frozenset({"libopus", "libmp3lame"})
 MIN_SAMPLE_RATE_HZ: Final = 4_000
 MAX_SAMPLE_RATE_HZ: Final = 384_000
 MAX_CHANNELS: Final = 8
+MAX_LENGTH_S: Final = 366 * 24 * 3600  # a longer length counts as an error
 
 # Demuxers without checksums: random bytes can pass for a few packets of audio.
 UNFRAMED_CONTAINERS: Final = frozenset({"mp3", "aac", "ac3", "eac3"})

@@ -28,7 +28,6 @@ _ITUNES_SAMPLES: Final = re.compile(r"\s*0+ ([0-9A-F]{8}) ([0-9A-F]{8}) ([0-9A-F
 _PADDED_CODECS: Final = frozenset({"aac", "opus"})
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
-_LONGEST_S: Final = 366 * 24 * 3600  # a longer length counts as an error
 
 
 def audible_source_samples(opened: OpenedAudio) -> int | None:
@@ -86,7 +85,7 @@ def length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fracti
 
 
 def _possible(length_s: Fraction) -> Fraction:
-    return length_s if 0 < length_s <= _LONGEST_S else Fraction(0)
+    return length_s if 0 < length_s <= formats.MAX_LENGTH_S else Fraction(0)
 
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:

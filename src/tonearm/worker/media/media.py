@@ -339,7 +339,9 @@ class Media:
         """Seeks the container to a point before the target source position. Returns the first frames there, or those
         after the position where it is in a hole of the timestamps."""
         behind: int | None = None
-        for timestamp in self._timestamps_to_try(wanted, positions):
+        timestamps = self._timestamps_to_try(wanted, positions)
+        longest_preroll, first = timestamps[-3], timestamps[-1]
+        for timestamp in timestamps:
             if not self._seek_container(timestamp):
                 continue
             has_passed = False
@@ -354,7 +356,8 @@ class Media:
             if position is not None and (position <= wanted or is_hole):
                 return frames
             behind = position
-            if not frames and (has_passed or timestamp == positions.first_timestamp):
+            # Behind the end a container of plain samples seeks anywhere. From its start on, all of it would be decoded.
+            if not frames and (has_passed or timestamp == first or timestamp == longest_preroll > first):
                 return []
         raise errors.not_seekable(self._guard.source_name, "its container cannot find the position")
 

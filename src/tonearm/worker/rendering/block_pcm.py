@@ -59,12 +59,11 @@ class BlockPcm:
         if not is_idle or _wants_limiter(filters, voices, with_overlays=with_overlays):
             is_quiet = is_idle and limiter is not None and loudest <= nothing_to_do_below(limiter.ceiling_db)
             return Limits(frames, True, not is_quiet, loudest)
-        crossfade = music.crossfade_ahead(start.position) if music.has_crossfades else None
-        if crossfade is None or not _wants_limiter(filters, _CROSSFADING):
+        before = music.samples_before_crossfade(start.position) if music.has_crossfades else None
+        if before is None or not _wants_limiter(filters, _CROSSFADING):
             return Limits(frames, loudest=loudest)
-        frames_before = (crossfade.at_sample - start.position.sample) // FRAME_SAMPLES
-        if frames_before > 0:
-            return Limits(min(frames, frames_before))
+        if before >= FRAME_SAMPLES:
+            return Limits(min(frames, before // FRAME_SAMPLES))
         return Limits(frames, is_on=True, looks_ahead=True)
 
     def _loudest(self, start: RenderState) -> float:

@@ -155,13 +155,13 @@ class JoinedMusic:
             if store is None:
                 break  # planned, but not opened yet
             if self.position.sample == FROM_START:
-                if store.end == store.oldest and not store.is_finished:
-                    break  # its start is not certain yet
+                begin = sources.first_of(self.position)
+                if begin is None:
+                    break
                 if self.position.is_cut and store.start > 0 and sources.has_samples(self.position.source):
                     rise = rising(start.time + gathered.samples)
                     gathered.voices = Voices(gathered.voices.fades, (rise,))
-                source, joins = self.position.source, self.position.joins
-                self.position = sources.position_in(source, store.oldest, has_begun=False, joins=joins)
+                self.position = begin
             position = self.position
             store = sources.made(position.source, position.sample + samples - gathered.samples) or store
             crossfade = self._crossfade_that_can_begin(position)
@@ -234,7 +234,13 @@ class JoinedMusic:
     def has_crossfades(self) -> bool:
         return bool(self._crossfades)
 
-    def crossfade_ahead(self, position: SourcePosition) -> CrossfadeOrder | None:
+    def samples_before_crossfade(self, position: SourcePosition) -> int | None:
+        """The heard samples from a position to the crossfade that ends its source. None when it is past."""
+        begin = self._sources.first_of(position) if position.sample == FROM_START else position
+        crossfade = None if begin is None else self._crossfade_ahead(begin)
+        return None if begin is None or crossfade is None else crossfade.at_sample - begin.sample
+
+    def _crossfade_ahead(self, position: SourcePosition) -> CrossfadeOrder | None:
         """The crossfade that ends the source of a position, in heard samples. None when it is past."""
         crossfade = self._crossfades.get(self._sources.file_of(position.source))
         if crossfade is None:
@@ -272,7 +278,7 @@ class JoinedMusic:
     def _crossfade_that_can_begin(self, position: SourcePosition) -> CrossfadeOrder | None:
         """The crossfade ahead. A late crossfade may begin at any time, so it is left out while the next source has no
         samples."""
-        crossfade = self.crossfade_ahead(position)
+        crossfade = self._crossfade_ahead(position)
         if crossfade is None or not crossfade.is_late or position.sample < crossfade.at_sample:
             return crossfade
         next_source = self._sources.next_of.get(self._sources.file_of(position.source))

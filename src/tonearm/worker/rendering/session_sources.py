@@ -87,6 +87,13 @@ class SessionSources:
         stretched = self._stretched.get(source)
         return file_sample if stretched is None else stretched.heard_sample(file_sample)
 
+    def first_of(self, position: SourcePosition) -> SourcePosition | None:
+        """The position of the first sample of a source that has not begun. None while that sample is not certain."""
+        store = self.store_of(position.source)
+        if store is None or (store.end == store.oldest and not store.is_finished):
+            return None
+        return self.position_in(position.source, store.oldest, has_begun=False, joins=position.joins)
+
     def position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
         """The position of this sample of the file in a source at the newest timescale. `joins`: the source at whose end
         it begins."""
