@@ -207,6 +207,8 @@ def test_the_environment_goes_before_the_file_and_options_before_both(tmp_path: 
         ("TONEARM_SOURCES__FILES", "auto", "sources", "auto"),
         ("TONEARM_SOURCES__FILES", '["/srv"]', "sources", ("/srv",)),
         ("TONEARM_SOURCES__PRIVATE_NETWORKS", "false", "sources", False),
+        ("TONEARM_VOICE__ENABLED", "true", "voice", True),
+        ("TONEARM_VOICE__ENABLED", "auto", "voice", "auto"),
         ("TONEARM_LOGGING__LEVEL", "debug", "logging", "debug"),
     ],
 )

@@ -65,9 +65,6 @@ _OF_CLIENTS: Final = "TONEARM_URL"
 _SHORT_NAMES: Final = {"TONEARM_PASSWORD": "TONEARM_SERVER__PASSWORD"}  # which go before them
 _NAME: Final = re.compile(r"TONEARM_([A-Z]+)__([A-Z_]+)")
 
-# Keys whose default is a text, but which take booleans and lists as well.
-_MIXED: Final = frozenset({"sources.files", "sources.private_networks"})
-
 
 def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[str], list[str]]:
     """The values that variables give, by key ("server.port"); warnings about names that are not read; and a line about
@@ -100,11 +97,11 @@ def _key(name: str) -> str | None:
 
 
 def _value(key: str, text: str) -> object:
-    """The value of a variable: the text itself for a key that takes texts, else JSON, so that `true`, `8080` and
+    """The value of a variable: the text itself for a key that takes any text, else JSON, so that `true`, `8080` and
     `["a"]` mean what they mean in the file."""
     section, _, name = key.partition(".")
     field = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
-    if field is None or (isinstance(field.default, str | SecretStr) and key not in _MIXED):
+    if field is None or field.annotation in (str, SecretStr):
         return text
     try:
         value: object = json.loads(text)
