@@ -160,6 +160,19 @@ def test_what_the_resolver_needs_is_named_beside_all_other_mistakes(load: Load) 
     assert f"{sys.executable} -m pip install yt-dlp" in problem  # with the interpreter that runs
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "package"), [("URL", "nats://a.example", "nats-py"), ("CREDENTIALS_FILE", "my.creds", "nkeys")]
+)
+def test_what_a_cluster_needs_is_named_with_the_key_that_wants_it(
+    load: Load, key: str, value: str, package: str
+) -> None:
+    variable = f"TONEARM_CLUSTER__{key}"
+    with pytest.raises(ConfigError) as refused:
+        load("", Machine(has_module=lambda name: False), **{variable: value})
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"environment variable {variable}: cluster.{key.lower()} is set, but {package} is not")
+
+
 def test_the_resolver_is_enabled_with_its_extra(load: Load) -> None:
     with_extra = Machine(has_module=lambda name: True)
     assert load("[resolver]\nenabled = true\n", with_extra).config.resolver.enabled
