@@ -192,6 +192,10 @@ def test_without_a_path_the_file_of_the_folder_is_read(tmp_path: Path) -> None:
         assert load_config(None, {}) == LoadedConfig(Config())
         Path("tonearm.toml").write_text("[server]\nport = 7\n")
         loaded = load_config(None, {})
+        Path("tonearm.toml").rename("elsewhere.toml")
+        Path("tonearm.toml").symlink_to("not mounted.toml")
+        with pytest.raises(ConfigError, match=r"tonearm\.toml: cannot be read: No such file"):
+            load_config(None, {})
     assert loaded.config.server.port == 7
     assert loaded.path == Path("tonearm.toml")
 

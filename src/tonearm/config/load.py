@@ -153,7 +153,7 @@ def load_config(
     `options` of the command line, by their keys ("server.port"), override both. Raises `ConfigError`, also for what
     `machine` lacks.
     """
-    if path is None and Path(DEFAULT_FILE).exists():
+    if path is None and os.path.lexists(DEFAULT_FILE):  # a link to a disk that is not mounted is no default
         path = Path(DEFAULT_FILE)
     text = "" if path is None else _read(path)
     file_name = str(path or DEFAULT_FILE)
