@@ -17,6 +17,6 @@ WORKDIR /music
 # In a container the port is reached from outside it. Files are those of /music; private networks stay closed.
 ENV PATH=/opt/tonearm/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TONEARM_SERVER__HOST=0.0.0.0 TONEARM_SOURCES__FILES='["/music"]'
 EXPOSE 2333
-# Python and one request: a command of tonearm would take ten times the processor time, each time.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["python", "-c", "import os, urllib.request as ask; ask.urlopen(ask.Request('http://127.0.0.1:' + os.environ.get('TONEARM_SERVER__PORT', '2333') + '/healthz', headers={'Authorization': os.environ.get('TONEARM_SERVER__PASSWORD', os.environ.get('TONEARM_PASSWORD', ''))}))"]
+# Python and one request: a command of tonearm would take ten times the processor time, each time. HTTP_PROXY is not asked.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["python", "-c", "import os, urllib.request as ask; ask.build_opener(ask.ProxyHandler({})).open(ask.Request('http://127.0.0.1:' + os.environ.get('TONEARM_SERVER__PORT', '2333') + '/healthz', headers={'Authorization': os.environ.get('TONEARM_SERVER__PASSWORD', os.environ.get('TONEARM_PASSWORD', ''))}))"]
 CMD ["tonearm", "serve"]

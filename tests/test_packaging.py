@@ -201,6 +201,9 @@ def test_the_image_names_what_there_is() -> None:
     assert "mkdir /state && chown 1000:1000 /state" in text  # a new volume there belongs to the user, too
 
 
+PROXY: Final = {"http_proxy": "http://127.0.0.1:1", "no_proxy": ""}  # for the way out, as Docker hands it to containers
+
+
 def composition() -> Any:
     return yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
 
@@ -209,6 +212,7 @@ async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path
     service = composition()["services"]["tonearm"]
     assert service["cap_drop"] == ["ALL"]
     assert "state:/state" in service["volumes"]
+    assert {one["restart"] for one in composition()["services"].values()} == {"unless-stopped"}
     assert composition()["volumes"].keys() == {"state", "engine"}
     how, python, *check = service["healthcheck"]["test"]
     assert (how, python) == ("CMD", "python")
@@ -226,7 +230,7 @@ async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path
         created = await node.request("POST", "/v0/players", body, headers=(("Authorization", "sesame"),))
         assert created.status == 201
         asked = [argument.replace(":2333/", f":{node.port}/") for argument in check]
-        assert await (await asyncio.create_subprocess_exec(sys.executable, *asked, env=environment())).wait() == 0
+        assert await (await asyncio.create_subprocess_exec(sys.executable, *asked, env=environment(PROXY))).wait() == 0
     async with running_node(tmp_path, variables=variables) as node:
         state = await node.request("GET", "/v0/players/radio/state", headers=(("Authorization", "sesame"),))
         assert state.status == 200
@@ -245,6 +249,9 @@ def test_the_nodes_of_a_cluster_are_configured_as_nodes_can_be() -> None:
     assert pod["enableServiceLinks"] is False  # else TONEARM_PORT and others are the addresses of the services
     (container,) = pod["containers"]
     given = {one["name"]: one.get("value", "pod-0") for one in container["env"]}
+    probes = [container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")]
+    assert stateful["spec"]["template"]["metadata"]["annotations"]["prometheus.io/scrape"] == "true"
+    assert {*probes, "/metrics"} <= {*json.loads(given["TONEARM_SERVER__OPEN_PATHS"])}  # they send no password
     nodes["pod-0"] = {name: text.replace("$(TONEARM_CLUSTER__NODE)", "pod-0") for name, text in given.items()}
     unit = (REPOSITORY / "deploy" / "cluster.conf").read_text()
     lines = re.findall(r"^Environment=([A-Z_]+)=(.*)$", unit, re.MULTILINE)
@@ -272,7 +279,7 @@ async def test_the_image_asks_whether_the_node_answers(tmp_path: Path) -> None:
     assert python == "python"
 
     async def exit_code(port: int, password: str, name: str = "TONEARM_PASSWORD") -> int | None:
-        variables = {"TONEARM_SERVER__PORT": str(port), name: password}
+        variables = {"TONEARM_SERVER__PORT": str(port), name: password, **PROXY}
         process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, env=environment(variables), stderr=subprocess.DEVNULL
         )

@@ -12,6 +12,7 @@ import nats
 import nats.errors
 
 from tests.support.audio_files import tone, wav
+from tests.support.certificate import certificate_file
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
 from tests.support.processes import standing_still
@@ -43,6 +44,15 @@ async def test_a_wrong_password_of_the_engine_is_told_in_one_line(tmp_path: Path
             refusal = f"the cluster test: {cluster.engine.url} refuses the credentials; mend cluster.user, "
             assert refusal in line
             assert time.monotonic() - begun_s < 60
+
+
+async def test_an_engine_that_cannot_be_trusted_is_told_as_such(tmp_path: Path) -> None:
+    pem = certificate_file(tmp_path)  # which nobody has signed
+    async with running_cluster(tmp_path, engine_config=f'tls {{ cert_file: "{pem}", key_file: "{pem}" }}\n') as cluster:
+        (tmp_path / "x.toml").write_text(cluster.node_config("b"))
+        ended = await asyncio.to_thread(run_tonearm, "serve", "--config", "x.toml", "--port", "0", folder=tmp_path)
+        assert ended.returncode == 3
+        assert "certificate verify failed" in ended.stderr
 
 
 async def test_a_node_joins_an_engine_whose_buckets_were_configured_by_hand(tmp_path: Path) -> None:

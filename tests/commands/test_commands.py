@@ -232,6 +232,20 @@ def free_port() -> str:
         return str(free.getsockname()[1])
 
 
+def test_doctor_counts_the_files_that_a_node_may_open(tmp_path: Path) -> None:
+    for limit, told in (("-Sn", False), ("-Hn", True)):  # a node raises the soft limit to the hard one
+        command = f'ulimit -Sn 1000 && ulimit {limit} 1000 && exec "$0" -m tonearm doctor'
+        asked = subprocess.run(
+            ["sh", "-c", command, sys.executable],
+            cwd=tmp_path,
+            env=environment({"TONEARM_SERVER__PORT": "0"}),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ("! descriptors: at most 1000 open files" in asked.stdout) is told, asked.stdout
+
+
 def test_doctor_asks_the_node_of_the_configuration(tmp_path: Path) -> None:
     """Also on a port of its own; only that one is told the configured password."""
     (tmp_path / "tonearm.toml").write_text('[server]\nport = 0\npassword = "sesame"\n')

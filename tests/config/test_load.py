@@ -170,6 +170,19 @@ def test_what_the_resolver_needs_is_named_beside_all_other_mistakes(load: Load) 
     assert f"{sys.executable} -m pip install yt-dlp" in problem  # with the interpreter that runs
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "package"), [("URL", "nats://a.example", "nats-py"), ("CREDENTIALS_FILE", "my.creds", "nkeys")]
+)
+def test_what_a_cluster_needs_is_named_with_the_key_that_wants_it(
+    load: Load, key: str, value: str, package: str
+) -> None:
+    variable = f"TONEARM_CLUSTER__{key}"
+    with pytest.raises(ConfigError) as refused:
+        load("", Machine(has_module=lambda name: False), **{variable: value})
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"environment variable {variable}: cluster.{key.lower()} is set, but {package} is not")
+
+
 def test_the_resolver_is_enabled_with_its_extra(load: Load) -> None:
     with_extra = Machine(has_module=lambda name: True)
     assert load("[resolver]\nenabled = true\n", with_extra).config.resolver.enabled
@@ -189,6 +202,10 @@ def test_without_a_path_the_file_of_the_folder_is_read(tmp_path: Path) -> None:
         assert load_config(None, {}) == LoadedConfig(Config())
         Path("tonearm.toml").write_text("[server]\nport = 7\n")
         loaded = load_config(None, {})
+        Path("tonearm.toml").rename("elsewhere.toml")
+        Path("tonearm.toml").symlink_to("not mounted.toml")
+        with pytest.raises(ConfigError, match=r"tonearm\.toml: cannot be read: No such file"):
+            load_config(None, {})
     assert loaded.config.server.port == 7
     assert loaded.path == Path("tonearm.toml")
 
@@ -217,6 +234,8 @@ def test_the_environment_goes_before_the_file_and_options_before_both(tmp_path: 
         ("TONEARM_SOURCES__FILES", "auto", "sources", "auto"),
         ("TONEARM_SOURCES__FILES", '["/srv"]', "sources", ("/srv",)),
         ("TONEARM_SOURCES__PRIVATE_NETWORKS", "false", "sources", False),
+        ("TONEARM_VOICE__ENABLED", "true", "voice", True),
+        ("TONEARM_VOICE__ENABLED", "auto", "voice", "auto"),
         ("TONEARM_LOGGING__LEVEL", "debug", "logging", "debug"),
     ],
 )

@@ -88,6 +88,7 @@ class Engine:
         self._settings = settings
         self._connection: Any = None
         self._was_refused = False
+        self._why = ""  # of the last try to connect that failed, behind a colon
         self.latency_s = 0.0  # of the last call
 
     async def connect(self) -> None:
@@ -110,7 +111,7 @@ class Engine:
         except TimeoutError as error:  # nats-py retried during this time
             if self._was_refused:
                 raise EngineRefused(f"{self._settings.url} refuses the credentials") from error
-            raise EngineLost(f"{self._settings.url} does not answer") from error
+            raise EngineLost(f"{self._settings.url} does not answer{self._why}") from error
         except (OSError, nats.errors.Error, ValueError) as error:
             raise EngineLost(f"{self._settings.url}: {_reason(error)}") from error
         version = self._connection.connected_server_version
@@ -148,8 +149,9 @@ class Engine:
 
     async def _error(self, error: Exception) -> None:
         """Logs errors of the connection's own tasks, which would otherwise print a traceback."""
-        self._was_refused |= "authorization" in _reason(error).lower()
-        log.debug("the cluster's engine: %s", _reason(error))
+        self._why = f": {_reason(error)}"
+        self._was_refused |= "authorization" in self._why.lower()
+        log.debug("the cluster's engine%s", self._why)
 
 
 class Bucket:

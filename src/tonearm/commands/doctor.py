@@ -195,11 +195,10 @@ def _configuration(path: Path | None) -> tuple[Finding, Config | None]:
 def _files(config: Config | None) -> Iterator[Finding]:
     import resource
 
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 4096:
-        yield Finding(
-            "note", "descriptors", f"at most {soft} open files, enough for a few hundred players", "ulimit -n 65536"
-        )
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # to which a node raises its own
+    if 0 <= most < 4096:  # -1: without limit
+        text = f"at most {most} open files, enough for a few hundred players"
+        yield Finding("note", "descriptors", text, "raise the limit (ulimit -Hn, LimitNOFILE=)")
     if config is None or config.server.listens_on_loopback_only:
         return
     if not config.server.password.get_secret_value():

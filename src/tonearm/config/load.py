@@ -65,9 +65,6 @@ _OF_CLIENTS: Final = "TONEARM_URL"
 _SHORT_NAMES: Final = {"TONEARM_PASSWORD": "TONEARM_SERVER__PASSWORD"}  # which go before them
 _NAME: Final = re.compile(r"TONEARM_([A-Z]+)__([A-Z_]+)")
 
-# Keys whose default is a text, but which take booleans and lists as well.
-_MIXED: Final = frozenset({"sources.files", "sources.private_networks"})
-
 
 def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[str], list[str]]:
     """The values that variables give, by key ("server.port"); warnings about names that are not read; and a line about
@@ -100,11 +97,11 @@ def _key(name: str) -> str | None:
 
 
 def _value(key: str, text: str) -> object:
-    """The value of a variable: the text itself for a key that takes texts, else JSON, so that `true`, `8080` and
+    """The value of a variable: the text itself for a key that takes any text, else JSON, so that `true`, `8080` and
     `["a"]` mean what they mean in the file."""
     section, _, name = key.partition(".")
     field = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
-    if field is None or (isinstance(field.default, str | SecretStr) and key not in _MIXED):
+    if field is None or field.annotation in (str, SecretStr):
         return text
     try:
         value: object = json.loads(text)
@@ -156,7 +153,7 @@ def load_config(
     `options` of the command line, by their keys ("server.port"), override both. Raises `ConfigError`, also for what
     `machine` lacks.
     """
-    if path is None and Path(DEFAULT_FILE).exists():
+    if path is None and os.path.lexists(DEFAULT_FILE):  # a link to a disk that is not mounted is no default
         path = Path(DEFAULT_FILE)
     text = "" if path is None else _read(path)
     file_name = str(path or DEFAULT_FILE)
@@ -168,8 +165,7 @@ def load_config(
     dropped = drop_older_keys(raw)
     if dropped:
         warnings.append(f"keys of an older node, which have no effect: {', '.join(dropped)}")
-    problems += _missing_extra(raw, given, file_name, machine)
-    problems += _missing_engine(raw, file_name, machine)
+    problems += _missing_packages(raw, given, file_name, machine)
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
@@ -181,28 +177,28 @@ def load_config(
     return LoadedConfig(config, path, tuple(warnings))
 
 
-def _missing_extra(
+# Keys that need a package, with its module.
+_NEEDED: Final = (
+    ("resolver.enabled", "yt-dlp", "yt_dlp"),
+    ("cluster.url", "nats-py", "nats"),
+    ("cluster.credentials_file", "nkeys", "nkeys"),
+)
+
+
+def _missing_packages(
     raw: Mapping[str, Any], given: Mapping[str, Given], file_name: str, machine: Machine
 ) -> Iterator[str]:
-    """A line when the resolver is enabled and yt-dlp is not installed. `raw` may be invalid otherwise."""
-    resolver = raw.get("resolver")
-    is_enabled = isinstance(resolver, dict) and resolver.get("enabled") is True
-    if is_enabled and not machine.has_module("yt_dlp"):
-        place = given["resolver.enabled"].origin if "resolver.enabled" in given else file_name
-        yield (
-            f"{place}: resolver.enabled is true, but yt-dlp is not installed; install it with "
-            f"{shlex.quote(sys.executable)} -m pip install yt-dlp, or set resolver.enabled to false"
-        )
-
-
-def _missing_engine(raw: Mapping[str, Any], file_name: str, machine: Machine) -> Iterator[str]:
-    """A line when a cluster's engine is named and its client is not installed."""
-    cluster = raw.get("cluster")
-    if isinstance(cluster, dict) and cluster.get("url") and not machine.has_module("nats"):
-        yield (
-            f"{file_name}: cluster.url is set, but nats-py is not installed; install it with "
-            f"{shlex.quote(sys.executable)} -m pip install nats-py"
-        )
+    """A line for each key that is set and needs a package that is not installed. `raw` may be invalid otherwise."""
+    for key, package, module in _NEEDED:
+        section, _, name = key.partition(".")
+        values = raw.get(section)
+        value = values.get(name) if isinstance(values, dict) else None
+        if value and not machine.has_module(module):
+            place = given[key].origin if key in given else file_name
+            yield (
+                f"{place}: {key} is {'true' if value is True else 'set'}, but {package} is not installed; install it "
+                f"with {shlex.quote(sys.executable)} -m pip install {package}, or take {key} away"
+            )
 
 
 def _unusable_folders(config: Config, machine: Machine) -> Iterator[str]:

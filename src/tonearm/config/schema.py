@@ -577,7 +577,7 @@ class ClusterConfig(_Section):
     )
     user: str = Field(default="", description="The engine's user.")
     password_file: str = Field(default="", description="A file with the engine's password.")
-    credentials_file: str = Field(default="", description="A NATS credentials file.")
+    credentials_file: str = Field(default="", description="A NATS credentials file; needs nkeys.")
     ca_file: str = Field(
         default="", description="The certificate of the authority that signed the engine's certificate."
     )

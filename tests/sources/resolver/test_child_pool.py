@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import signal
 import sys
+from asyncio.subprocess import Process, create_subprocess_exec
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from tests.support.eventually import eventually
 from tests.support.hand_time import LoopTime
 from tests.support.processes import exists, is_alive
 from tonearm.sources.resolver.children import ChildBroken, ChildPool, child_environment
+from tonearm.sources.resolver.pages import COMMAND
+from tonearm.sources.resolver.scripts import PREPARER
 
 # Answers each line with what Python makes of the request's "do".
 PROGRAM = """
@@ -170,6 +174,22 @@ async def test_one_that_died_while_idle_is_not_asked() -> None:
         await eventually(lambda: not exists(pid), "it is dead")
         await asyncio.sleep(0.01)  # the loop reads the end of its pipe
         assert await pid_of(children) != pid
+
+
+@pytest.mark.parametrize("command", [(*COMMAND, "1024", "off", "false"), (*PREPARER, "512", "off")])
+async def test_a_signal_to_all_processes_of_a_service_ends_none_of_these(command: tuple[str, ...]) -> None:
+    started: list[Process] = []
+
+    async def start(*words: str, **options: Any) -> Process:
+        started.append(await create_subprocess_exec(*words, **options))
+        return started[-1]
+
+    children = ChildPool(command, at_most=1, idle_s=60.0, start_process=start)
+    await children.ask({"op": ""}, 60.0)
+    started[0].send_signal(signal.SIGTERM)
+    await children.ask({"op": ""}, 60.0)
+    assert len(started) == 1
+    await children.close()
 
 
 async def test_a_process_is_warmed_up_once_and_not_at_the_cost_of_who_asks(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def answer_requests(arguments: Sequence[str]) -> None:
     """
     memory_limit_mb, mode, javascript, *sites = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the node decides when this process ends
     die_with_the_node()
     close_descriptors((0, 1, 2))
     pipe = NodePipe(sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb"))

@@ -36,6 +36,7 @@ def answer_requests(arguments: Sequence[str]) -> None:
     """Answers until stdin ends. `arguments` are those of the command line."""
     memory_limit_mb, mode = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the node decides when this process ends
     die_with_the_node()
     close_descriptors((0, 1, 2))
     pipe = NodePipe(sys.stdin.buffer, sys.stdout.buffer)
