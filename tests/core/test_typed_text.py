@@ -28,6 +28,8 @@ LONG = "x" * 300
         ("search", "ytsearch:", ("Research: a story", "AC/DC Thunderstruck", "Mr. Brightside", "other.flac")),
         ("search", "ytsearch:", ("Artist: Title", "will.i.am - the.way/home", "Panic! at the disco.com/x", "~ nice ~")),
         ("search", "ytsearch:", ("夜のフェリー",)),
+        # Songs, though a host and a port are written so, too.
+        ("search", "ytsearch:", ("10:35", "4:44")),
     ],
 )
 def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, texts: Sequence[str]) -> None:
