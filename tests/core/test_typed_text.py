@@ -37,3 +37,10 @@ def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, t
         for typed in (text, f" {text}\n"):
             found = what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=THERE.__contains__)
             assert found == Meaning(kind, f"{prefix}{text}")
+
+
+def test_a_link_as_chats_write_it_is_the_link() -> None:
+    link = "https://radio.example/Night_(Live).mp3?a=b"
+    for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n"):
+        found = what_is_meant(typed, searches=(), default_search="ytsearch", is_there=lambda _: False)
+        assert found == Meaning("uri", link)
