@@ -27,6 +27,7 @@ ID = "4uLU6hMCjMI75M1A2tKUQC"
         ("https://link.deezer.com/s/abc", ServiceLink(Service.DEEZER, "short")),
         ("https://deezer.page.link/abc", ServiceLink(Service.DEEZER, "short")),
         ("https://music.apple.com/de/album/night/1440", ServiceLink(Service.APPLE, "album", "1440", "de")),
+        (f"https://music.apple.com/jp/album/{'夜' * 50}/1440", ServiceLink(Service.APPLE, "album", "1440", "jp")),
         ("https://music.apple.com/album/1440", ServiceLink(Service.APPLE, "album", "1440")),
         ("https://music.apple.com/us/album/x/1440?i=1441", ServiceLink(Service.APPLE, "track", "1441", "us")),
         ("https://geo.music.apple.com/us/song/ferry/1441", ServiceLink(Service.APPLE, "track", "1441", "us")),

@@ -352,6 +352,8 @@ def test_items_of_a_page(given: str, page: str, item: int | None) -> None:
         ("radio.example:8000/live", "http://radio.example:8000/live"),
         ("localhost:8000", "http://localhost:8000"),
         (" radio.example/a b?x=1\u00a02", "https://radio.example/a%20b?x=1%202"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("10:35", None),
         ("song.flac", None),
         ("music/song.flac", None),
         ("./radio.example/live", None),

@@ -28,6 +28,8 @@ LONG = "x" * 300
         ("search", "ytsearch:", ("Research: a story", "AC/DC Thunderstruck", "Mr. Brightside", "other.flac")),
         ("search", "ytsearch:", ("Artist: Title", "will.i.am - the.way/home", "Panic! at the disco.com/x", "~ nice ~")),
         ("search", "ytsearch:", ("夜のフェリー",)),
+        # Songs, though a host and a port are written so, too.
+        ("search", "ytsearch:", ("10:35", "4:44")),
     ],
 )
 def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, texts: Sequence[str]) -> None:
@@ -35,3 +37,10 @@ def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, t
         for typed in (text, f" {text}\n"):
             found = what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=THERE.__contains__)
             assert found == Meaning(kind, f"{prefix}{text}")
+
+
+def test_a_link_as_chats_write_it_is_the_link() -> None:
+    link = "https://radio.example/Night_(Live).mp3?a=b"
+    for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n"):
+        found = what_is_meant(typed, searches=(), default_search="ytsearch", is_there=lambda _: False)
+        assert found == Meaning("uri", link)

@@ -41,7 +41,7 @@ _SPOTIFY: Final = re.compile(
 )
 _DEEZER: Final = re.compile(r"/(?:[a-z]{2}/)?(?P<kind>track|album|playlist)/(?P<id>[0-9]{1,20})/?")
 _APPLE: Final = re.compile(
-    r"/(?:(?P<country>[a-z]{2})/)?(?:(?P<kind>album|song)/(?:[^/]{1,300}/)?(?P<id>[0-9]{1,20})|playlist/.{1,400})/?"
+    r"/(?:(?P<country>[a-z]{2})/)?(?:(?P<kind>album|song)/(?:[^/]+/)?(?P<id>[0-9]{1,20})|playlist/.{1,400})/?"
 )
 _SHORT_HOSTS: Final = {
     "spotify.link": Service.SPOTIFY,

@@ -70,12 +70,13 @@ _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.I
 # The URI of a sound that a client sent.
 _SOUND: Final = re.compile(r"sound:([0-9a-f]{1,64})", re.ASCII | re.IGNORECASE)
 # A host as people write it: `www.…`, a name with a path, a name in one of the most usual domains, or a name with a
-# port. All parts are as short as in names of hosts, because longer ones would take hours in some texts.
+# port. `4:44` is a title or a time. All parts are as short as in names of hosts, because longer ones would take hours
+# in some texts.
 _LABELS: Final = r"(?:[a-z0-9-]{1,63}\.){0,126}"
 _HOST_WITHOUT_SCHEME: Final = re.compile(
     rf"{_LABELS}(?:www\.[a-z0-9.-]{{1,253}}|[a-z0-9-]{{1,63}}\.(?:[a-z]{{2,24}}(?=[/?])|(?:com|net|org|fm|tv)\b))"
     r"(?::[0-9]{1,5})?(?:[/?].*)?$"
-    rf"|{_LABELS}[a-z0-9-]{{1,63}}:(?P<port>[0-9]{{1,5}})(?:[/?].*)?$",
+    rf"|(?![0-9]+:){_LABELS}[a-z0-9-]{{1,63}}:(?P<port>[0-9]{{1,5}})(?:[/?].*)?$",
     re.ASCII | re.IGNORECASE,
 )
 _SHOWN_CHARACTERS: Final = 200

@@ -10,6 +10,10 @@ from tonearm.core.track_codec import is_encoded_track
 
 _LINK: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*://|https?:|file:|sound:|spotify:)\S", re.ASCII | re.IGNORECASE)
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(\s*)\S", re.ASCII | re.IGNORECASE)
+# A link without a preview, or with words for it, as chats have them.
+_IN_MARKDOWN: Final = re.compile(
+    r"<(https?://[^<>\s]+)>|\[[^\[\]]*\]\(<?(https?://[^<>\s]+?)>?\)", re.ASCII | re.IGNORECASE
+)
 _PATH: Final = re.compile(r"/|\.\.?/|~/")
 
 
@@ -27,6 +31,8 @@ def what_is_meant(
     """`searches` are the prefixes before a colon that make this node search. `is_there` says whether a text is the path
     of a file or folder that may be played."""
     bare = text.strip()
+    if found := _IN_MARKDOWN.fullmatch(bare):
+        bare = found[1] or found[2]
     if is_encoded_track(bare):
         return Meaning("encoded", bare)
     if _LINK.match(bare):

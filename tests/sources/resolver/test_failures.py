@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.sources.resolver.answers import plain_reason, resolve_problem
+from tonearm.sources.resolver.answers import hint_of, plain_reason, resolve_problem
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,22 @@ from tonearm.sources.resolver.answers import plain_reason, resolve_problem
 )
 def test_reasons_are_plain(given: str, plain: str) -> None:
     assert plain_reason(given) == plain
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("Sign in to confirm you're not a bot. Use --cookies for the authentication", "takes this machine for a bot"),
+        ("Sign in to confirm your age. This video may be inappropriate. Use --cookies", "who are signed in"),
+        ("Private video. Sign in if you've been granted access to this video", "who are signed in"),
+        ("The uploader has not made this video available in your country", "resolver.proxies"),
+        ("This video is not available from your location due to geo restriction", "resolver.proxies"),
+        ("Unable to download API page: HTTP Error 429: Too Many Requests", "too often"),
+        ("Video unavailable", "in a browser"),
+    ],
+)
+def test_a_hint_says_what_helps_against_the_reason(reason: str, told: str) -> None:
+    assert told in hint_of(reason)
 
 
 def test_a_reason_is_short() -> None:

@@ -28,10 +28,28 @@ _MAX_LENGTH_S: Final = 366 * 24 * 3600.0
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
 SCRIPT_HINT: Final = f"Bring yt-dlp and its solver up to date together: {INSTALL}."
-_BOT: Final = re.compile(r"not a bot|sign in to confirm|log ?in to confirm", re.IGNORECASE)
 _BOT_HINT: Final = (
     "The site takes this machine for a bot, as it does with rented ones. The operator can set resolver.cookies_file, "
     "resolver.extractor_args or resolver.proxies; docs/music.md says how."
+)
+_COOKIES_HINT: Final = (
+    "The site shows it only to people who are signed in and may see it. The operator can set resolver.cookies_file; "
+    "docs/music.md says how."
+)
+_PLACE_HINT: Final = (
+    "The site does not show it in the country of this machine. The operator can set resolver.proxies; docs/music.md "
+    "says how."
+)
+_BUSY_HINT: Final = "The site is asked too often from this address. Try again later, or set resolver.proxies."
+# By yt-dlp's reason; the first that fits counts.
+_HINTS: Final = tuple(
+    (re.compile(words, re.IGNORECASE), hint)
+    for words, hint in (
+        (r"not a bot|(?:sign|log) ?in to confirm(?! your age)", _BOT_HINT),
+        (r"your age|age.restricted|registered users|\b(?:sign|log)(?:ged)?.?in\b", _COOKIES_HINT),
+        (r"your (?:country|location|region)|geo.?restrict", _PLACE_HINT),
+        (r"HTTP Error 429|too many requests|rate.?limit", _BUSY_HINT),
+    )
 )
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BOILERPLATE: Final = (
@@ -194,7 +212,7 @@ def hint_of(reason: str, *, wants_script: bool = False) -> str:
     """Advice for yt-dlp's `reason`."""
     if wants_script:
         return SCRIPT_HINT
-    return _BOT_HINT if _BOT.search(reason) else _HINT
+    return next((hint for words, hint in _HINTS if words.search(reason)), _HINT)
 
 
 def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
