@@ -198,6 +198,17 @@ async def test_a_bot_that_was_sent_away_and_joins_again_stays(process: RunningNo
         assert voice.channel.voice_client is None
 
 
+async def test_a_bot_that_was_sent_away_asks_its_library_for_nothing_when_it_leaves() -> None:
+    """discord.py would wait half a minute for Discord, and then forget the voice client of the next join."""
+    channel = SimpleNamespace(guild=SimpleNamespace(voice_client=None))
+    voice = SimpleNamespace(play=Mock(), stop=Mock(), disconnect=AsyncMock(), channel=channel)
+    asked = AsyncMock()
+    player = VoicePlayer(Mock(request=asked), "p").play_in(cast(Any, voice), Mock(), None)
+    await player.leave()
+    voice.disconnect.assert_not_awaited()
+    asked.assert_awaited_once_with("DELETE", "/v0/players/p")
+
+
 async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
     async with Node(process.url) as node, fake_voice() as one, fake_voice() as other, asyncio.timeout(60):
         await join(one.channel, node, "tone.wav", player_id="station")

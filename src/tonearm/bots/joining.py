@@ -96,9 +96,10 @@ class VoicePlayer(Player):
 
     @property
     def was_sent_away(self) -> bool:
-        """Whether the bot was sent away from this channel and has joined again, with another voice client."""
+        """Whether the bot was sent away from this channel: the library does not know the voice client any more. The bot
+        may have joined again, with another one."""
         guild = getattr(self.voice.channel, "guild", None)
-        return getattr(guild, "voice_client", None) not in (None, self.voice)
+        return getattr(guild, "voice_client", self.voice) is not self.voice
 
     def end_sound(self) -> None:
         """Ends the sound, but neither the voice client's connection nor the node's player."""
