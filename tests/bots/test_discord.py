@@ -211,10 +211,14 @@ async def test_a_bot_that_was_sent_away_asks_its_library_for_nothing_when_it_lea
 
 async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
     async with Node(process.url) as node, fake_voice() as one, fake_voice() as other, asyncio.timeout(60):
-        await join(one.channel, node, "tone.wav", player_id="station")
-        await join(other.channel, node, player_id="station")
+        first = await join(one.channel, node, "tone.wav", player_id="station")
+        second = await join(other.channel, node, player_id="station")
         for voice in (other, one):
             assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
+        await first.leave()
+        assert frequency_hz(await other.heard(50)) == pytest.approx(1000.0, abs=2)
+        await second.leave()
+        assert await node.players() == []
 
 
 async def test_a_player_is_deleted_also_when_its_voice_client_cannot_disconnect() -> None:

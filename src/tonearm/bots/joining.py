@@ -8,7 +8,8 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
+from weakref import WeakSet
 
 from tonearm.bots.source import FrameSource
 from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State, TonearmError
@@ -56,6 +57,7 @@ class VoicePlayer(Player):
     source: FrameSource
     is_there = False  # in a channel
     _leaving: asyncio.Task[None] | None = None
+    _all: ClassVar["WeakSet[VoicePlayer]"] = WeakSet()  # of this program
 
     def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
         """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`,
@@ -63,6 +65,7 @@ class VoicePlayer(Player):
         self.voice, self.source = voice, source
         voice.play(source)
         self.is_there = True
+        self._all.add(self)
         if leave_after_s is not None:
             self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
         return self
@@ -82,10 +85,14 @@ class VoicePlayer(Player):
         await self.voice.move_to(channel)
 
     async def leave(self, *, delete: bool = True) -> None:
-        """Leaves the channel. With `delete` the node's player is deleted, else it plays on for other listeners."""
+        """Leaves the channel. With `delete` the node's player is deleted, unless it sounds in another channel of this
+        program; else it plays on for other listeners."""
         if not self.is_there:
             return
-        self.end_sound()
+        delete = delete and not self._sounds_elsewhere
+        self.is_there = False
+        self._stop_watching()
+        self.source.close()
         self.voice.stop()
         try:
             if not self.was_sent_away:
@@ -101,12 +108,17 @@ class VoicePlayer(Player):
         guild = getattr(self.voice.channel, "guild", None)
         return getattr(guild, "voice_client", self.voice) is not self.voice
 
-    def end_sound(self) -> None:
-        """Ends the sound, but neither the voice client's connection nor the node's player."""
-        self.is_there = False
+    @property
+    def _sounds_elsewhere(self) -> bool:
+        return any(
+            other is not self and other.is_there and not other.was_sent_away
+            for other in self._all
+            if (other._connection.url, other.id) == (self._connection.url, self.id)
+        )
+
+    def _stop_watching(self) -> None:
         if self._leaving is not None and self._leaving is not asyncio.current_task():
             self._leaving.cancel()
-        self.source.close()
 
     async def _leave_when_alone(self, after_s: float) -> None:
         alone_s = apart_s = 0.0
@@ -151,10 +163,7 @@ class JoiningSource(FrameSource):
         voice = await channel.connect()
         async with AsyncExitStack() as undoing:
             undoing.push_async_callback(voice.disconnect, force=True)
-            earlier = node.player(name)
             player, is_new = await _created_or_taken_over(node, name, track, metadata)
-            if isinstance(earlier, VoicePlayer) and earlier.is_there and earlier.was_sent_away:
-                earlier.end_sound()
             if is_new:
                 undoing.push_async_callback(_delete, player)
             source = cls(player)
