@@ -221,6 +221,14 @@ async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
         assert await node.players() == []
 
 
+async def test_a_bot_whose_player_is_gone_leaves_the_channel(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice:
+        player = await join(voice.channel, node, "tone.wav")
+        assert (await process.request("DELETE", f"/v0/players/{player.id}")).status == 204
+        await eventually(lambda: voice.channel.voice_client is None, "it has left")
+        assert not player.is_there
+
+
 async def test_a_player_is_deleted_also_when_its_voice_client_cannot_disconnect() -> None:
     """Some libraries raise while the bot's own connection to Discord is lost."""
     asked, lost = AsyncMock(), AsyncMock(side_effect=ConnectionResetError)

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self
 from weakref import WeakSet
 
@@ -24,6 +25,7 @@ class VoiceClient(Protocol):
     """The methods of a library's voice client that are used here."""
 
     channel: Any
+    source: Any
 
     def play(self, source: Any, *, after: Callable[[Exception | None], Any] | None = None) -> None: ...
 
@@ -61,9 +63,9 @@ class VoicePlayer(Player):
 
     def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
         """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`,
-        or no connection for a minute; None: never."""
-        self.voice, self.source = voice, source
-        voice.play(source)
+        or no connection for a minute; None: never. It leaves, too, when the node has it no more."""
+        self.voice = voice
+        self._sound(source)
         self.is_there = True
         self._all.add(self)
         if leave_after_s is not None:
@@ -116,6 +118,16 @@ class VoicePlayer(Player):
             if (other._connection.url, other.id) == (self._connection.url, self.id)
         )
 
+    def _sound(self, source: FrameSource) -> None:
+        self.source = source
+        self.voice.play(source)
+        source.when_over(partial(self._sound_is_over, source))
+
+    def _sound_is_over(self, source: FrameSource, by_node: bool) -> None:
+        if by_node and self.is_there and self.voice.source is source:
+            self._stop_watching()
+            self._leaving = asyncio.create_task(self._leave_unasked(delete=False), name=f"leaving of {self.id}")
+
     def _stop_watching(self) -> None:
         if self._leaving is not None and self._leaving is not asyncio.current_task():
             self._leaving.cancel()
@@ -129,8 +141,11 @@ class VoicePlayer(Player):
             members = getattr(self.voice.channel, "members", None)
             has_people = members is None or any(not member.bot for member in members)
             alone_s = 0.0 if has_people else alone_s + step_s
+        await self._leave_unasked()
+
+    async def _leave_unasked(self, *, delete: bool = True) -> None:
         try:
-            await self.leave()
+            await self.leave(delete=delete)
         except Exception as error:
             own = None if isinstance(error, TonearmError) else error
             log.error("The channel of player %s could not be left properly: %s", self.id, error, exc_info=own)
