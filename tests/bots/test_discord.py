@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock, Mock
 
 import discord
 import pytest
+from discord.voice_state import ConnectionFlowState
 
 from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import IMPATIENT, PATIENT
@@ -219,6 +220,19 @@ async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
         assert frequency_hz(await other.heard(50)) == pytest.approx(1000.0, abs=2)
         await second.leave()
         assert await node.players() == []
+
+
+async def test_a_sound_that_the_library_gave_up_goes_on_when_it_has_connected_again(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice, asyncio.timeout(60):
+        player = await join(voice.channel, node, "tone.wav")
+        await voice.heard(10)
+        library, given_up = voice.channel.voice_client._connection, player.source
+        library.timeout = 0.0  # of half a minute
+        library.state = ConnectionFlowState.set_guild_voice_state
+        await eventually(lambda: given_up.read() == b"", "the library has given it up")
+        library.state = ConnectionFlowState.connected
+        assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
+        await player.leave()
 
 
 async def test_a_bot_whose_player_is_gone_leaves_the_channel(process: RunningNode) -> None:

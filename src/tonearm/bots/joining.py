@@ -17,6 +17,7 @@ from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State
 
 log = logging.getLogger("tonearm.client")
 
+_CONNECTED_INTERVAL_S = 1.0  # between two checks of a connection that was lost
 _MEMBERS_INTERVAL_S = 5.0  # between two checks of the channel's members
 _CONNECTED_AGAIN_S = 60.0  # a library connects again after a fault, and with each move
 
@@ -124,9 +125,23 @@ class VoicePlayer(Player):
         source.when_over(partial(self._sound_is_over, source))
 
     def _sound_is_over(self, source: FrameSource, by_node: bool) -> None:
-        if by_node and self.is_there and self.voice.source is source:
+        if not self.is_there or self.voice.source is not source:
+            return
+        if by_node:
             self._stop_watching()
             self._leaving = asyncio.create_task(self._leave_unasked(delete=False), name=f"leaving of {self.id}")
+        elif not self.voice.is_connected():
+            self._sound_when_connected(source)
+
+    def _sound_when_connected(self, source: FrameSource) -> None:
+        """Plays again: discord.py gives a source up after half a minute without a connection, but connects again."""
+        if not self.is_there or self.voice.source is not source:
+            return
+        if self.voice.is_connected():
+            self.voice.stop()
+            self._sound(type(source)(self))
+        else:
+            asyncio.get_running_loop().call_later(_CONNECTED_INTERVAL_S, self._sound_when_connected, source)
 
     def _stop_watching(self) -> None:
         if self._leaving is not None and self._leaving is not asyncio.current_task():
