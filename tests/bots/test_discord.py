@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock, Mock
 
 import discord
 import pytest
+from discord.voice_state import ConnectionFlowState
 
 from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import IMPATIENT, PATIENT
@@ -211,12 +212,48 @@ async def test_a_bot_that_was_sent_away_and_joins_again_stays(process: RunningNo
         assert voice.channel.voice_client is None
 
 
+async def test_a_bot_that_was_sent_away_asks_its_library_for_nothing_when_it_leaves() -> None:
+    """discord.py would wait half a minute for Discord, and then forget the voice client of the next join."""
+    channel = SimpleNamespace(guild=SimpleNamespace(voice_client=None))
+    voice = SimpleNamespace(play=Mock(), stop=Mock(), disconnect=AsyncMock(), channel=channel)
+    asked = AsyncMock()
+    player = VoicePlayer(Mock(request=asked), "p").play_in(cast(Any, voice), Mock(), None)
+    await player.leave()
+    voice.disconnect.assert_not_awaited()
+    asked.assert_awaited_once_with("DELETE", "/v0/players/p")
+
+
 async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
     async with Node(process.url) as node, fake_voice() as one, fake_voice() as other, asyncio.timeout(60):
-        await join(one.channel, node, "tone.wav", player_id="station")
-        await join(other.channel, node, player_id="station")
+        first = await join(one.channel, node, "tone.wav", player_id="station")
+        second = await join(other.channel, node, player_id="station")
         for voice in (other, one):
             assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
+        await first.leave()
+        assert frequency_hz(await other.heard(50)) == pytest.approx(1000.0, abs=2)
+        await second.leave()
+        assert await node.players() == []
+
+
+async def test_a_sound_that_the_library_gave_up_goes_on_when_it_has_connected_again(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice, asyncio.timeout(60):
+        player = await join(voice.channel, node, "tone.wav")
+        await voice.heard(10)
+        library, given_up = voice.channel.voice_client._connection, player.source
+        library.timeout = 0.0  # of half a minute
+        library.state = ConnectionFlowState.set_guild_voice_state
+        await eventually(lambda: given_up.read() == b"", "the library has given it up")
+        library.state = ConnectionFlowState.connected
+        assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
+        await player.leave()
+
+
+async def test_a_bot_whose_player_is_gone_leaves_the_channel(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice:
+        player = await join(voice.channel, node, "tone.wav")
+        assert (await process.request("DELETE", f"/v0/players/{player.id}")).status == 204
+        await eventually(lambda: voice.channel.voice_client is None, "it has left")
+        assert not player.is_there
 
 
 async def test_a_player_is_deleted_also_when_its_voice_client_cannot_disconnect() -> None:

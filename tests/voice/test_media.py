@@ -302,6 +302,16 @@ STRANGE: list[dict[str, Any]] = [
 ]
 
 
+async def test_a_second_healing_waits_for_its_time_only(processes: VoiceProcesses) -> None:
+    """And not for the next keepalive, which is later."""
+    ends = VoiceEnds(dave_version=1)
+    async with voice_ends(processes, ends):
+        for transition in (b"\0\1", b"\0\2"):
+            ends.media.gateway(30, transition + b"rubbish")
+        await ends.changes.until(lambda: (31, {"transition_id": 2}) in ends.said, "the second request")
+    assert ends.keepalives == [0]
+
+
 @pytest.mark.parametrize("op", [11, 13, 21, 22, 24])
 async def test_strange_messages_of_a_server_cost_no_process(processes: VoiceProcesses, op: int) -> None:
     ends, other = VoiceEnds(dave_version=1), VoiceEnds()

@@ -8,13 +8,16 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Protocol, Self
+from functools import partial
+from typing import Any, ClassVar, Protocol, Self
+from weakref import WeakSet
 
 from tonearm.bots.source import FrameSource
 from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, PlayerNotFound, State, TonearmError
 
 log = logging.getLogger("tonearm.client")
 
+_CONNECTED_INTERVAL_S = 1.0  # between two checks of a connection that was lost
 _MEMBERS_INTERVAL_S = 5.0  # between two checks of the channel's members
 _CONNECTED_AGAIN_S = 60.0  # a library connects again after a fault, and with each move
 
@@ -23,6 +26,7 @@ class VoiceClient(Protocol):
     """The methods of a library's voice client that are used here."""
 
     channel: Any
+    source: Any
 
     def play(self, source: Any, *, after: Callable[[Exception | None], Any] | None = None) -> None: ...
 
@@ -52,13 +56,15 @@ class VoicePlayer(Player):
     source: FrameSource
     is_there = False  # in a channel
     _leaving: asyncio.Task[None] | None = None
+    _all: ClassVar["WeakSet[VoicePlayer]"] = WeakSet()  # of this program
 
     def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
         """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`,
-        or no connection for a minute; None: never."""
-        self.voice, self.source = voice, source
-        voice.play(source)
+        or no connection for a minute; None: never. It leaves, too, when the node has it no more."""
+        self.voice = voice
+        self._sound(source)
         self.is_there = True
+        self._all.add(self)
         if leave_after_s is not None:
             self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
         return self
@@ -68,10 +74,14 @@ class VoicePlayer(Player):
         await self.voice.move_to(channel)
 
     async def leave(self, *, delete: bool = True) -> None:
-        """Leaves the channel. With `delete` the node's player is deleted, else it plays on for other listeners."""
+        """Leaves the channel. With `delete` the node's player is deleted, unless it sounds in another channel of this
+        program; else it plays on for other listeners."""
         if not self.is_there:
             return
-        self.end_sound()
+        delete = delete and not self._sounds_elsewhere
+        self.is_there = False
+        self._stop_watching()
+        self.source.close()
         self.voice.stop()
         try:
             if not self.was_sent_away:
@@ -83,16 +93,46 @@ class VoicePlayer(Player):
 
     @property
     def was_sent_away(self) -> bool:
-        """Whether the bot was sent away from this channel and has joined again, with another voice client."""
+        """Whether the bot was sent away from this channel: the library does not know the voice client any more. The bot
+        may have joined again, with another one."""
         guild = getattr(self.voice.channel, "guild", None)
-        return getattr(guild, "voice_client", None) not in (None, self.voice)
+        return getattr(guild, "voice_client", self.voice) is not self.voice
 
-    def end_sound(self) -> None:
-        """Ends the sound, but neither the voice client's connection nor the node's player."""
-        self.is_there = False
+    @property
+    def _sounds_elsewhere(self) -> bool:
+        return any(
+            other is not self and other.is_there and not other.was_sent_away
+            for other in self._all
+            if (other._connection.url, other.id) == (self._connection.url, self.id)
+        )
+
+    def _sound(self, source: FrameSource) -> None:
+        self.source = source
+        self.voice.play(source)
+        source.when_over(partial(self._sound_is_over, source))
+
+    def _sound_is_over(self, source: FrameSource, by_node: bool) -> None:
+        if not self.is_there or self.voice.source is not source:
+            return
+        if by_node:
+            self._stop_watching()
+            self._leaving = asyncio.create_task(self._leave_unasked(delete=False), name=f"leaving of {self.id}")
+        elif not self.voice.is_connected():
+            self._sound_when_connected(source)
+
+    def _sound_when_connected(self, source: FrameSource) -> None:
+        """Plays again: discord.py gives a source up after half a minute without a connection, but connects again."""
+        if not self.is_there or self.voice.source is not source:
+            return
+        if self.voice.is_connected():
+            self.voice.stop()
+            self._sound(type(source)(self))
+        else:
+            asyncio.get_running_loop().call_later(_CONNECTED_INTERVAL_S, self._sound_when_connected, source)
+
+    def _stop_watching(self) -> None:
         if self._leaving is not None and self._leaving is not asyncio.current_task():
             self._leaving.cancel()
-        self.source.close()
 
     async def _leave_when_alone(self, after_s: float) -> None:
         alone_s = apart_s = 0.0
@@ -103,8 +143,11 @@ class VoicePlayer(Player):
             members = getattr(self.voice.channel, "members", None)
             has_people = members is None or any(not member.bot for member in members)
             alone_s = 0.0 if has_people else alone_s + step_s
+        await self._leave_unasked()
+
+    async def _leave_unasked(self, *, delete: bool = True) -> None:
         try:
-            await self.leave()
+            await self.leave(delete=delete)
         except Exception as error:
             own = None if isinstance(error, TonearmError) else error
             log.error("The channel of player %s could not be left properly: %s", self.id, error, exc_info=own)
@@ -137,10 +180,7 @@ class JoiningSource(FrameSource):
         voice = await channel.connect()
         async with AsyncExitStack() as undoing:
             undoing.push_async_callback(voice.disconnect, force=True)
-            earlier = node.player(name)
             player, is_new = await _created_or_taken_over(node, name, track, metadata)
-            if isinstance(earlier, VoicePlayer) and earlier.is_there and earlier.was_sent_away:
-                earlier.end_sound()
             if is_new:
                 undoing.push_async_callback(_delete, player)
             source = cls(player)

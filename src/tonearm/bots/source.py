@@ -182,6 +182,11 @@ class FrameSource:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._receiving.cancel)
 
+    def when_over(self, call: Callable[[bool], None]) -> None:
+        """Calls `call` in the event loop when no more frames come: with True if the node gives none any more, with
+        False after `close` or `cleanup`."""
+        self._receiving.add_done_callback(lambda receiving: call(not receiving.cancelled()))
+
     def cleanup(self) -> None:
         """The voice client calls it at the end, and again when the object is collected, even if `__init__` failed."""
         if "_receiving" in self.__dict__:

@@ -125,7 +125,7 @@ class VoiceWorker:
             return
         if isinstance(message, Gateway):
             connection.call.take(message.op, message.data, now_s)
-            self._call_changed(connection)
+            self._serve(connection, now_s)
         elif isinstance(message, Finish):
             connection.ends = True
             if not connection.silences_left:
@@ -144,7 +144,6 @@ class VoiceWorker:
 
         call = DaveCall(setting.user_id, setting.channel_id, setting.ssrc, setting.dave_version, say)
         connection = self._connections[number] = _Connection(message, udp, call, now_s)
-        self._call_changed(connection)
         self._serve(connection, now_s)
 
     def _close(self, connection: _Connection) -> None:
@@ -289,9 +288,8 @@ class VoiceWorker:
     def _serve(self, connection: _Connection, now_s: float) -> None:
         """Does everything of a connection that is due, and sets its next alarm."""
         call = connection.call
-        if call.heals_at_s is not None:
-            call.heal(now_s)
-            self._call_changed(connection)
+        call.heal(now_s)
+        self._call_changed(connection)
         if connection.silences_left and now_s >= connection.silence_due_s:
             self._send_silence(connection)
             if not connection.silences_left:
