@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import struct
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
@@ -123,6 +124,10 @@ class FakeChannel(discord.abc.Connectable):
 
         def add(key: int, client: discord.VoiceClient) -> None:
             self.voice_client = client
+            # The thread that reads for discord.py pauses when it begins: for ever if it is late, and somebody waits for
+            # bytes already.
+            while client._connection._socket_reader._idle_paused:
+                time.sleep(0.001)
 
         self._state: Any = SimpleNamespace(
             loop=asyncio.get_running_loop(),
