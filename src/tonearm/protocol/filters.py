@@ -5,25 +5,21 @@ The models are made from the classes of `core.filters`. Those classes check the 
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, create_model
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.filters import EFFECT_KINDS, MEANING, RANGE, Effect, Effects, LimiterSwitch
+from tonearm.core.filters import EFFECT_KINDS, MEANING, RANGE, Effect, Effects
 from tonearm.core.metadata import JsonObject
 from tonearm.protocol.wire_model import ExactModel, WireModel
-
-# pydantic's error names each value of this Literal, but only the first part of the union in `core`. There msgspec reads
-# the type, and takes no such Literal.
-_LISTED: Final = {LimiterSwitch: Literal["auto", True, False]}
 
 
 def _model_of(effect: type[Effect]) -> Any:
     found: dict[str, Any] = {}
     for item in fields(effect):
         limits = item.metadata.get(RANGE)
-        kind, described = (_LISTED.get(item.type, item.type), None) if limits is None else (float, _within(*limits))
+        kind, described = (item.type, None) if limits is None else (float, _within(*limits))
         found[item.name] = kind, Field(item.default, description=item.metadata[MEANING], json_schema_extra=described)
     return create_model(effect.__name__, __base__=ExactModel, __doc__=effect.__doc__, __module__=__name__, **found)
 

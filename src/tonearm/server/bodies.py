@@ -172,9 +172,8 @@ def _sentence(error: ValidationError, place: str) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     field = (place + ".".join(str(part) for part in first["loc"])).rstrip(".")
     subject = f"The field `{field}`" if field else "The body"
-    if first["type"] in ("enum", "literal_error"):
-        expected = first["ctx"]["expected"].replace("True", "true").replace("False", "false")
-        return f"{subject} must be one of {expected}."
+    if first["type"] == "enum":
+        return f"{subject} must be one of {first['ctx']['expected']}."
     return f"{subject} {_EXPECTED.get(first['type']) or 'is wrong: ' + first['msg']}."
 
 

@@ -179,7 +179,7 @@ export interface LibraryFiles {
 
 export interface Limiter {
   ceilingDb?: number;
-  enabled?: "auto" | true | false;
+  enabled?: "auto" | boolean;
 }
 
 export interface ListedTrack {
