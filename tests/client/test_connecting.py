@@ -60,6 +60,8 @@ async def test_the_password(tmp_path: Path) -> None:
         async with of_environment as node:
             assert (await node.info()).version
             await node.create_player("a")
+        async with Node(process.url, password="sesame\n"):  # as a file has it
+            pass
 
 
 async def begun(node: Node, what: str) -> None:

@@ -26,7 +26,7 @@ class Connection:
 
     def __init__(self, url: str, password: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
-        self._password = password or ""
+        self._password = (password or "").strip()  # Files end with a line break; no node has such a password.
         self._timeout_s = timeout_s
         self._limits = aiohttp.ClientTimeout(total=timeout_s)
         self._fetching_limits = aiohttp.ClientTimeout(connect=timeout_s, sock_read=_FETCHED_WITHIN_S)
