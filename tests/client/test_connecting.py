@@ -10,6 +10,7 @@ from tests.support.audio_files import music, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.environment import variables
 from tests.support.hand_time import LoopTime
+from tests.support.listened_node import ListenedNode
 from tests.support.running_node import running_node
 from tests.support.stranger import stranger
 from tonearm.client import ConnectError, LimitReached, Node, PlayerNotFound, Unauthorized
@@ -60,6 +61,8 @@ async def test_the_password(tmp_path: Path) -> None:
         async with of_environment as node:
             assert (await node.info()).version
             await node.create_player("a")
+        async with Node(process.url, password="sesame\n"):  # as a file has it
+            pass
 
 
 async def begun(node: Node, what: str) -> None:
@@ -110,3 +113,22 @@ async def test_what_the_node_has_to_fetch_may_take_its_time() -> None:
             assert await node.resolve("https://page.example/") == "x"
         finally:
             await node.close()
+
+
+async def test_a_node_may_be_closed_at_any_moment_while_a_loop_begins() -> None:
+    async with ListenedNode().running() as listened, asyncio.timeout(60):
+        node = Node(listened.url)
+        errors: list[ConnectError] = []
+        has_begun, steps = False, 0
+        while not has_begun:
+            beginning = asyncio.ensure_future(begun(node, "events"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            has_begun = beginning.done()
+            await node.close()
+            try:
+                await beginning
+            except ConnectError as error:
+                errors.append(error)
+            steps += 1
+    assert {error.message for error in errors} == {f"The program closed the connection to the node at {node.url}."}

@@ -18,6 +18,8 @@ _HEARTBEAT_S: Final = 20.0  # detects a node that vanished without closing the s
 _TLS_ALERT_PATIENCE_S: Final = 2.0
 _GOODBYE_PATIENCE_S: Final = 1.0
 _FETCHED_WITHIN_S: Final = 120.0  # longer than the node tries to open a source or to resolve a page
+# aiohttp asserts that nobody closes the session meanwhile.
+_FAILURES: Final = (aiohttp.ClientError, OSError, ValueError, AssertionError)
 _OF_PLAYER: Final = re.compile(r"/v0/players/([^/]+)")
 
 
@@ -26,7 +28,7 @@ class Connection:
 
     def __init__(self, url: str, password: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
-        self._password = password or ""
+        self._password = (password or "").strip()  # Files end with a line break; no node has such a password.
         self._timeout_s = timeout_s
         self._limits = aiohttp.ClientTimeout(total=timeout_s)
         self._fetching_limits = aiohttp.ClientTimeout(connect=timeout_s, sock_read=_FETCHED_WITHIN_S)
@@ -76,7 +78,7 @@ class Connection:
                 method, self._address(path), data=data, headers=headers, timeout=limits
             ) as answer:
                 return await answer.read(), answer.content_type
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        except _FAILURES as error:
             raise await self._diagnosed(error) from error
 
     async def socket(self, path: str) -> aiohttp.ClientWebSocketResponse:
@@ -84,7 +86,7 @@ class Connection:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._opened().ws_connect(self._address(path), heartbeat=_HEARTBEAT_S, max_msg_size=0)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        except _FAILURES as error:
             raise await self._diagnosed(error) from error
 
     async def end(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -149,8 +151,11 @@ class Connection:
 
     async def _diagnosed(self, error: Exception) -> TonearmError:
         match error:
+            case _ if self._session is not None and self._session.closed:
+                cause: Cause = "lost"
+                sentence = f"The program closed the connection to the node at {self.url}."
             case aiohttp.ClientConnectorDNSError():
-                cause: Cause = "name_not_found"
+                cause = "name_not_found"
                 sentence = f"The name in {self.url} is not known; is it written right?"
             case aiohttp.ClientConnectorCertificateError():
                 cause, sentence = "no_tls_there", f"The certificate at {self.url} is not valid: {error}."
