@@ -194,6 +194,7 @@ async def test_headers_of_the_link_go_with_every_fetch_but_to_no_other_host(serv
         assert [request.range for request in fetches[:2]] == ["bytes=0-", "bytes=70000-"]
         for request in fetches:
             assert (request.headers["referer"], request.headers["user-agent"]) == ("http://page.example/", "page/1")
+            assert request.headers["cookie"] == "a=b"
         (fetch,) = other.requests
         assert fetch.headers["user-agent"] == "tonearm-test/1"
         assert not {"referer", "cookie"} & fetch.headers.keys()
