@@ -211,7 +211,10 @@ class SourceOpener:
         """As `open`, but returns None for pages and searches, which would have to be resolved. Raises `PlayError`."""
         if self._pages is None or uri.is_here:
             return None if uri.kind == "search" else await self.open(uri)
-        return None if self._mirrors is not None and self._mirrors.is_for(uri) else await self._pages.open_direct(uri)
+        if self._mirrors is not None and self._mirrors.is_for(uri):
+            return None
+        opened = await self._pages.open_direct(uri)
+        return None if isinstance(opened, SourceUri) else opened
 
     async def open_list(self, uri: SourceUri) -> Playlist:
         """All entries of a playlist file, a CUE sheet within FLAC, a page or a search.

@@ -15,7 +15,7 @@ from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.opener import SourceOpener
@@ -77,6 +77,19 @@ async def test_a_page_is_opened_as_its_link_also_where_it_was_not_known_in_time(
             assert (await body_of(opening, song))[1].page is None
             gone = await opening_fails(opening, server.url("/gone"))
             assert (gone.code, gone.http_status) == (FailureCode.HTTP_STATUS, 404)
+
+
+async def test_a_link_that_redirects_to_a_page_is_opened_as_the_page(server: MediaServer) -> None:
+    """As the short links of share buttons do."""
+    server.serve("/api/told", told(server.serve("/song.mp3", media(BODY))))
+    server.serve("/fake/told", html("", "Open it in the app."))
+    short = server.serve("/short", redirect("/fake/told"))
+    async with opener(resolver=fake_sites()) as opening:
+        body, source = await body_of(opening, short)
+        assert (body, source.page is not None) == (BODY, True)
+        entry = await opening.look_up(opening.admit(parse_source_uri(short)))
+        assert isinstance(entry, PlaylistEntry)
+        assert (entry.uri.given, entry.title) == (short, "A title")
 
 
 async def test_any_html_is_a_page_when_generic_is_named(server: MediaServer) -> None:
@@ -205,6 +218,7 @@ async def test_headers_of_the_link_go_with_every_fetch_but_to_no_other_host(serv
         assert [request.range for request in fetches[:2]] == ["bytes=0-", "bytes=70000-"]
         for request in fetches:
             assert (request.headers["referer"], request.headers["user-agent"]) == ("http://page.example/", "page/1")
+            assert request.headers["cookie"] == "a=b"
         (fetch,) = other.requests
         assert fetch.headers["user-agent"] == "tonearm-test/1"
         assert not {"referer", "cookie"} & fetch.headers.keys()

@@ -118,7 +118,7 @@ class Extraction:
         """
         with self._downloader(items=str(item or 1), takes_list=item is not None) as downloader:
             found = downloader.extract_info(url, download=False)
-        return _answer(found, url)
+        return _answer(found, url, downloader.cookiejar)
 
     def open(self, url: str, *, most: int, whole: bool, limit_s: float) -> dict[str, Any]:
         """`{"page"}` as `resolve` gives it, or `{"list"}` when the page has several: name, selected and entries, each
@@ -142,7 +142,7 @@ class Extraction:
                 found = entries[0][1]
             downloader.params["playlist_items"] = "1"
             found = downloader.process_ie_result(found, download=False) if found else None
-        return {"page": _answer(found, url)}
+        return {"page": _answer(found, url, downloader.cookiejar)}
 
     def _downloader(self, *, items: str, takes_list: bool) -> Any:
         self._log.wants_script = False
@@ -293,7 +293,7 @@ def _short(value: Any, most: int = _MOST_TEXT_CHARACTERS) -> str | None:
     return value[:most] if isinstance(value, str) else None
 
 
-def _answer(found: Any, page_url: str) -> dict[str, Any]:
+def _answer(found: Any, page_url: str, cookies: Any) -> dict[str, Any]:
     while found and found.get("_type") in _LIST_TYPES:
         found = next((entry for entry in found.get("entries") or () if entry), None)
     if not found or not found.get("url"):
@@ -304,6 +304,9 @@ def _answer(found: Any, page_url: str) -> dict[str, Any]:
         title = title.removesuffix(" (1)") if isinstance(title, str) else None
         author = None if author == urlsplit(page_url).netloc else author
     headers = found.get("http_headers") or {}
+    # yt-dlp never has it among the headers, and some sites send the sound only with the cookies of the page.
+    if cookie := cookies.get_cookie_header(found["url"]):
+        headers["Cookie"] = cookie
     return {
         "url": found["url"],
         "headers": [[str(name), str(value)] for name, value in headers.items()][:_MOST_HEADERS],

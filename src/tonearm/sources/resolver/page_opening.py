@@ -21,8 +21,8 @@ _CANDIDATES: Final = 5
 class PageOpening:
     """Opens a page as the link behind it or as its list, a search as its first result, and any other URI directly.
 
-    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML. `judge`
-    is called for each entry of a list.
+    A URI is a page when a permitted extractor is made for it or for where it redirects to, as the short links of share
+    buttons do, and, with `generic` permitted, when it is HTML. `judge` is called for each entry of a list.
     """
 
     def __init__(self, resolver: PageResolver, fetch: Fetch, judge: Judge) -> None:
@@ -38,9 +38,10 @@ class PageOpening:
             found = await self._resolver.resolve(page, report_wait)
         else:
             source = await self.open_direct(uri, report_wait)
-            if source is not None:
+            if not isinstance(source, SourceUri):
                 return source
-            opened = await self._resolver.open(uri, self._judge, report_wait)
+            page = source
+            opened = await self._resolver.open(page, self._judge, report_wait)
             if isinstance(opened, Playlist):
                 return opened
             found = opened
@@ -58,35 +59,33 @@ class PageOpening:
 
     async def open_direct(
         self, uri: SourceUri, report_wait: ReportWait = ignore_wait
-    ) -> OpenedSource | Playlist | None:
-        """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`.
+    ) -> OpenedSource | Playlist | SourceUri:
+        """As `open`, but returns the URI of a page or of a search, and resolves nothing. Raises `PlayError`.
 
         If no process says in time whether `uri` is a page, `uri` is opened directly, since most URIs lead to files.
         If the result is no audio, `open_direct` waits for the answer.
         """
         is_page = uri.kind == "search" or await self._resolver.is_page(uri, report_wait)
         if is_page:
-            return None
+            return uri
         report_wait(OPENING)
         try:
             source = await self._fetch(uri, None, None)
         except PlayError:
             if is_page is None and await self._resolver.is_page_after_all(uri, report_wait):
-                return None
+                return uri
             raise
         if isinstance(source, Playlist) or not is_html(source.content_type):
             return source
         try:
-            is_page = self._resolver.resolves_any_page or (
-                is_page is None and await self._resolver.is_page_after_all(uri, report_wait)
-            )
+            for page in dict.fromkeys((uri, source.uri)):
+                if self._resolver.resolves_any_page or await self._resolver.is_page_after_all(page, report_wait):
+                    await source.close()
+                    return page
         except BaseException:
             await source.close()
             raise
-        if not is_page:
-            return source
-        await source.close()
-        return None
+        return source
 
     async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
         """A playlist's file or a page that lists others; None for a page that does not. For a request of a client.
@@ -96,24 +95,22 @@ class PageOpening:
         if uri.kind == "search":
             return await self.search(uri, MAX_LISTED)
         source = await self.open_direct(uri)
-        if source is not None:
+        if not isinstance(source, SourceUri):
             return source
-        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
+        opened = await self._resolver.open(source, self._judge, whole=True, for_client=True)
         return opened if isinstance(opened, Playlist) else None
 
     async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
         """The track or list of a page; None for a URI that is opened directly. For a request of a client. Raises
         `PlayError` and `LimitReached`."""
         source = await self.open_direct(uri)
-        if isinstance(source, Playlist):
-            return source
-        if source is not None:
+        if isinstance(source, OpenedSource):
             await source.close()
             return None
-        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
-        if isinstance(opened, Playlist):
-            return opened
-        return _entry(uri, opened)
+        if isinstance(source, Playlist):
+            return source
+        opened = await self._resolver.open(source, self._judge, whole=True, for_client=True)
+        return opened if isinstance(opened, Playlist) else _entry(uri, opened)
 
     async def facts(self, uri: SourceUri) -> PlaylistEntry | None:
         """The metadata of the track that a page plays, without opening the track. None for a list, a search, and a URI
@@ -149,11 +146,11 @@ class PageOpening:
         if not self._resolver.resolves_any_page and not await self._resolver.is_page_after_all(uri):
             return uri  # whatever the source is, it is opened as it is
         source = await self.open_direct(uri)
-        if source is not None:
-            if not isinstance(source, Playlist):
-                await source.close()
-            return uri
-        return (await self._resolver.resolve(uri, for_client=True)).link.uri
+        if isinstance(source, SourceUri):
+            return (await self._resolver.resolve(source, for_client=True)).link.uri
+        if isinstance(source, OpenedSource):
+            await source.close()
+        return uri
 
     async def _best_match(
         self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
