@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 from weakref import WeakSet
 
 from tonearm.bots.source import FrameSource
@@ -56,19 +56,15 @@ class VoicePlayer(Player):
     source: FrameSource
     is_there = False  # in a channel
     _leaving: asyncio.Task[None] | None = None
-    _in_channels: "WeakSet[VoicePlayer]"  # one for each channel in which the player sounds
+    _all: ClassVar["WeakSet[VoicePlayer]"] = WeakSet()  # of this program
 
-    def play_in(
-        self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None, earlier: Player | None = None
-    ) -> Self:
+    def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
         """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`,
-        or no connection for a minute; None: never. It leaves, too, when the node has it no more. `earlier`: the object
-        of this player before this one, which may sound in another channel."""
+        or no connection for a minute; None: never. It leaves, too, when the node has it no more."""
         self.voice = voice
         self._sound(source)
         self.is_there = True
-        self._in_channels = getattr(earlier, "_in_channels", WeakSet())
-        self._in_channels.add(self)
+        self._all.add(self)
         if leave_after_s is not None:
             self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
         return self
@@ -104,7 +100,11 @@ class VoicePlayer(Player):
 
     @property
     def _sounds_elsewhere(self) -> bool:
-        return any(other is not self and other.is_there and not other.was_sent_away for other in self._in_channels)
+        return any(
+            other is not self and other.is_there and not other.was_sent_away
+            for other in self._all
+            if (other._connection.url, other.id) == (self._connection.url, self.id)
+        )
 
     def _sound(self, source: FrameSource) -> None:
         self.source = source
@@ -180,7 +180,6 @@ class JoiningSource(FrameSource):
         voice = await channel.connect()
         async with AsyncExitStack() as undoing:
             undoing.push_async_callback(voice.disconnect, force=True)
-            earlier = node.player(name)
             player, is_new = await _created_or_taken_over(node, name, track, metadata)
             if is_new:
                 undoing.push_async_callback(_delete, player)
@@ -188,7 +187,7 @@ class JoiningSource(FrameSource):
             undoing.callback(source.close)
             if track is not None or (player.state is State.PLAYING and not player.paused):
                 await source.ready()
-            player.play_in(voice, source, leave_after_s, earlier)
+            player.play_in(voice, source, leave_after_s)
             undoing.pop_all()
         return player
 
