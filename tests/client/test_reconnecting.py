@@ -139,6 +139,7 @@ async def test_a_node_that_answers_no_goodbye_delays_the_end_of_a_program_once_a
     still_connected: list[bool] = []
 
     async def events(socket: web.WebSocketResponse) -> None:
+        socket._autoclose = False  # the answer to the client's goodbye comes when this returns
         await tell_the_state(socket)
         await all_leave.wait()
         still_connected.append(socket.get_extra_info("socket").fileno() >= 0)

@@ -32,8 +32,7 @@ async def tell_the_state(socket: web.WebSocketResponse) -> None:
 
 @dataclass
 class ListenedNode:
-    """`audio` and `events` talk on the sockets of every player. The node says goodbye to a client that leaves when they
-    have returned."""
+    """`audio` and `events` talk on the sockets of every player."""
 
     audio: Talk = say_nothing
     events: Talk = tell_the_state
@@ -44,7 +43,7 @@ class ListenedNode:
         self.asked.append(request.raw_path)
         if request.path == "/info":
             return web.json_response({"version": "0.0.1", "buildTime": 1})
-        socket = web.WebSocketResponse(autoclose=False)
+        socket = web.WebSocketResponse()
         await socket.prepare(request)
         await (self.audio if request.path.endswith("/ws") else self.events)(socket)
         return socket
