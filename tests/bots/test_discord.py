@@ -235,6 +235,17 @@ async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
         assert await node.players() == []
 
 
+async def test_channels_that_are_joined_at_once_know_each_other(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as one, fake_voice() as other, asyncio.timeout(60):
+        first, second = await asyncio.gather(
+            *(join(voice.channel, node, player_id="station") for voice in (one, other))
+        )
+        await first.leave()
+        assert [player.id for player in await node.players()] == ["station"]
+        await second.leave()
+        assert await node.players() == []
+
+
 async def test_a_sound_that_the_library_gave_up_goes_on_when_it_has_connected_again(process: RunningNode) -> None:
     async with Node(process.url) as node, fake_voice() as voice, asyncio.timeout(60):
         player = await join(voice.channel, node, "tone.wav")

@@ -90,10 +90,11 @@ async def test_an_engine_of_three_servers_may_lose_any_one(tmp_path: Path) -> No
 
             async def can_keep() -> bool:
                 with contextlib.suppress(nats.errors.Error):
-                    return (await connection.jetstream().account_info()).limits is not None
+                    await connection.jetstream().add_stream(name="three", num_replicas=3)
+                    return True
                 return False
 
-            await eventually(can_keep, "the servers have chosen their leader")
+            await eventually(can_keep, "the servers have chosen their leader, which sees all three")
             cluster.engine.url = ", ".join(server.url for server in servers.values())
             for name in ("a", "b"):
                 (tmp_path / name).mkdir()

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import socket
@@ -232,6 +233,7 @@ def free_port() -> str:
         return str(free.getsockname()[1])
 
 
+@pytest.mark.skipif(0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4096, reason="it may open few files itself")
 def test_doctor_counts_the_files_that_a_node_may_open(tmp_path: Path) -> None:
     for limit, told in (("-Sn", False), ("-Hn", True)):  # a node raises the soft limit to the hard one
         command = f'ulimit -Sn 1000 && ulimit {limit} 1000 && exec "$0" -m tonearm doctor'

@@ -171,14 +171,16 @@ def test_what_the_resolver_needs_is_named_beside_all_other_mistakes(load: Load) 
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "package"), [("URL", "nats://a.example", "nats-py"), ("CREDENTIALS_FILE", "my.creds", "nkeys")]
+    ("key", "package", "module"), [("URL", "nats-py", "nats"), ("CREDENTIALS_FILE", "nkeys", "nkeys")]
 )
 def test_what_a_cluster_needs_is_named_with_the_key_that_wants_it(
-    load: Load, key: str, value: str, package: str
+    load: Load, key: str, package: str, module: str
 ) -> None:
+    values = {"TONEARM_CLUSTER__URL": "nats://a.example", "TONEARM_CLUSTER__CREDENTIALS_FILE": "my.creds"}
     variable = f"TONEARM_CLUSTER__{key}"
+    without = Machine(has_module=lambda name: name != module)
     with pytest.raises(ConfigError) as refused:
-        load("", Machine(has_module=lambda name: False), **{variable: value})
+        load("", without, **values)
     (problem,) = refused.value.problems
     assert problem.startswith(f"environment variable {variable}: cluster.{key.lower()} is set, but {package} is not")
 

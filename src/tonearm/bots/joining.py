@@ -34,6 +34,8 @@ class VoiceClient(Protocol):
 
     def is_connected(self) -> bool: ...
 
+    def is_playing(self) -> bool: ...
+
     async def move_to(self, channel: Any) -> None: ...
 
     async def disconnect(self, *, force: bool = False) -> None: ...
@@ -117,7 +119,7 @@ class VoicePlayer(Player):
         if by_node:
             self._stop_watching()
             self._leaving = asyncio.create_task(self._leave_unasked(delete=False), name=f"leaving of {self.id}")
-        elif not self.voice.is_connected():
+        elif self.voice.is_playing():  # discord.py gave it up, which is no end to it, and may be connected again by now
             self._sound_when_connected(source)
 
     def _sound_when_connected(self, source: FrameSource) -> None:

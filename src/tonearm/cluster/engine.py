@@ -28,7 +28,8 @@ _START_WITHIN_S: Final = 5.0
 _AGAIN_AFTER_S: Final = 0.25
 _WRONG_LAST: Final = frozenset({10071, 10164})  # the server's codes for: something else was written meanwhile
 _SPARE_BYTES: Final = 256  # for the headers of a write, and for a next owner with a longer name
-_REPLICAS: Final = 3  # with which the engine keeps everything when it loses one of its servers
+_REPLICAS: Final = 3  # on so many servers the engine keeps everything, so that it may lose one of them
+_MADE_WITHIN_S: Final = 10.0  # several servers find each other and choose leaders first
 _WORKS_FROM: Final = (2, 9, 10)
 
 log = logging.getLogger(__name__)
@@ -122,9 +123,19 @@ class Engine:
 
     async def bucket(self, name: str) -> "Bucket":
         """The bucket, created if it does not exist. Raises `EngineLost`."""
-        bucket = Bucket(self, self._connection.jetstream(timeout=CALL_TIMEOUT_S), name)
-        await bucket.open()
-        return bucket
+        servers = self._settings.url.count(",") + 1
+        replicas = _REPLICAS if servers >= _REPLICAS else 1
+        bucket = Bucket(self, self._connection.jetstream(timeout=CALL_TIMEOUT_S), name, replicas)
+        until_s = time.monotonic() + (_MADE_WITHIN_S if servers > 1 else 0.0)
+        while True:
+            try:
+                await bucket.open()
+            except EngineLost:
+                if time.monotonic() >= until_s:
+                    raise
+                await asyncio.sleep(_AGAIN_AFTER_S)
+            else:
+                return bucket
 
     @property
     def is_connected(self) -> bool:
@@ -157,10 +168,11 @@ class Engine:
 class Bucket:
     """Keys may be any texts. All methods raise `EngineLost`."""
 
-    def __init__(self, engine: Engine, stream: Any, name: str) -> None:
+    def __init__(self, engine: Engine, stream: Any, name: str, replicas: int = 1) -> None:
         self._engine = engine
         self._stream = stream
         self._name = name
+        self._replicas = replicas
         self._keys: Any = None
 
     async def open(self) -> None:
@@ -169,10 +181,7 @@ class Bucket:
             try:
                 self._keys = await self._stream.key_value(self._name)
             except nats.js.errors.BucketNotFoundError:
-                try:
-                    self._keys = await self._stream.create_key_value(bucket=self._name, replicas=_REPLICAS)
-                except nats.js.errors.APIError:  # the engine has fewer servers
-                    self._keys = await self._stream.create_key_value(bucket=self._name)
+                self._keys = await self._stream.create_key_value(bucket=self._name, replicas=self._replicas)
 
     async def get(self, key: str) -> Entry | None:
         async with _answered(self._engine):

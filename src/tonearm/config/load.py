@@ -192,8 +192,11 @@ def _missing_packages(
     for key, package, module in _NEEDED:
         section, _, name = key.partition(".")
         values = raw.get(section)
-        value = values.get(name) if isinstance(values, dict) else None
-        if value and not machine.has_module(module):
+        if not isinstance(values, dict):
+            continue
+        value = values.get(name)
+        is_in_cluster = section == "cluster" and value and values.get("url")
+        if (value is True or is_in_cluster) and not machine.has_module(module):
             place = given[key].origin if key in given else file_name
             yield (
                 f"{place}: {key} is {'true' if value is True else 'set'}, but {package} is not installed; install it "

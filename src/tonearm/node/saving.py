@@ -271,6 +271,8 @@ class Saving(ABC):
     def _told_unkept(self) -> Iterator[str]:
         for player_id, why in islice(self._unkept.items(), _PLAYERS_TOLD):
             yield f"Player {player_id} is not kept: {why}."
+        if len(self._unkept) > _PLAYERS_TOLD:
+            yield f"Nor are {len(self._unkept) - _PLAYERS_TOLD} more."
 
     async def _timed(self, work: Awaitable[None]) -> None:
         self._writing_since_s = time.monotonic()

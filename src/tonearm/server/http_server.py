@@ -245,7 +245,7 @@ class EdgeProtocol(web.RequestHandler):
             log.debug("request %s is not HTTP: %s", request_id, _problem(exc, message))
             text = "This is not a valid HTTP request, or its head is too large. Send HTTP/1.1."
             if isinstance(exc, BadHttpMethod):  # a browser's `fetch` sends "patch" as it is written
-                text = "HTTP/1.1 has no such method. Write the method in capital letters, such as PATCH."
+                text += " A method is written in capital letters, such as PATCH."
             response = error_reply(HTTPStatus(status), "bad_request", text, request.path, request_id)
         response.force_close()
         return response

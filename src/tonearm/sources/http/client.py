@@ -167,6 +167,7 @@ class SourceClient:
             before_s, self._renewed_at_s = self._renewed_at_s, now_s
             try:
                 self._link = await self._renew()
+                self._cookies = CookieJar()  # older ones would take the place of those that come with the new link
             except asyncio.CancelledError:
                 self._renewed_at_s = before_s  # a transfer that goes on must be able to ask
                 raise

@@ -144,7 +144,7 @@ class PageOpening:
             best = await self._best_match(uri, for_client=True)
             return (await self._resolver.resolve(best, for_client=True)).link.uri
         if not self._resolver.resolves_any_page and not await self._resolver.is_page_after_all(uri):
-            return uri  # whatever the source is, it is opened as it is
+            return uri  # whether it redirects to a page is found out when it plays
         source = await self.open_direct(uri)
         if isinstance(source, SourceUri):
             return (await self._resolver.resolve(source, for_client=True)).link.uri
