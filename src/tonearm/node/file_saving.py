@@ -15,7 +15,7 @@ from tonearm.core.metadata import MAX_PLAYER_ID_CHARACTERS
 from tonearm.core.printable import text_for_logs
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.node.changes import Change
-from tonearm.node.saving import SIGN_OF_LIFE_S, PlayerToSave, Saving
+from tonearm.node.saving import PLAYERS_TOLD, SIGN_OF_LIFE_S, PlayerToSave, Saving
 from tonearm.node.state_file import StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state
 from tonearm.sources.detached_threads import DetachedThreads
@@ -23,7 +23,6 @@ from tonearm.sources.detached_threads import DetachedThreads
 # After a longer absence players go on where they were, not where they would be now: nobody heard the time between.
 LONGEST_ABSENCE_S: Final = 60.0
 _CLOSE_PATIENCE_S: Final = 2.0
-_NAMES_TOLD: Final = 5
 
 log = logging.getLogger(__name__)
 
@@ -175,5 +174,5 @@ class FileSaving(Saving):
 
 def _some(names: Collection[str]) -> str:
     """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
-    return ", ".join(text_for_logs(name)[:MAX_PLAYER_ID_CHARACTERS] for name in islice(names, _NAMES_TOLD)) + more
+    more = f" and {len(names) - PLAYERS_TOLD} more" if len(names) > PLAYERS_TOLD else ""
+    return ", ".join(text_for_logs(name)[:MAX_PLAYER_ID_CHARACTERS] for name in islice(names, PLAYERS_TOLD)) + more

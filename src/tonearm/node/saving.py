@@ -37,7 +37,7 @@ LONGEST_STEP_S: Final = 10.0  # from one write to the next, of a node that runs 
 DRIFT_MS: Final = 500  # of a position from what follows from the last one that was written
 _RETRY_S: Final = 1.0
 _NO_TRACKS: Final = frozenset[str]()  # once, because each empty set has 216 bytes
-_PLAYERS_TOLD: Final = 5
+PLAYERS_TOLD: Final = 5
 
 log = logging.getLogger(__name__)
 
@@ -269,10 +269,10 @@ class Saving(ABC):
             yield Change(player_id, now, now_ms, place, self._touched.pop(player_id, _NO_TRACKS))
 
     def _told_unkept(self) -> Iterator[str]:
-        for player_id, why in islice(self._unkept.items(), _PLAYERS_TOLD):
+        for player_id, why in islice(self._unkept.items(), PLAYERS_TOLD):
             yield f"Player {player_id} is not kept: {why}."
-        if len(self._unkept) > _PLAYERS_TOLD:
-            yield f"Nor are {len(self._unkept) - _PLAYERS_TOLD} more."
+        if len(self._unkept) > PLAYERS_TOLD:
+            yield f"Nor are {len(self._unkept) - PLAYERS_TOLD} more."
 
     async def _timed(self, work: Awaitable[None]) -> None:
         self._writing_since_s = time.monotonic()
