@@ -87,6 +87,7 @@ class Engine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
+        self._servers = settings.url.split(",")
         self._connection: Any = None
         self._was_refused = False
         self._why = ""  # of the last try to connect that failed, behind a colon
@@ -98,7 +99,7 @@ class Engine:
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 self._connection = await nats.connect(
-                    settings.url.split(","),
+                    self._servers,
                     user=settings.user or None,
                     password=settings.password_file and settings.password_file.read_text(encoding="utf-8").strip(),
                     user_credentials=settings.credentials_file and str(settings.credentials_file),
@@ -123,7 +124,7 @@ class Engine:
 
     async def bucket(self, name: str) -> "Bucket":
         """The bucket, created if it does not exist. Raises `EngineLost`."""
-        servers = self._settings.url.count(",") + 1
+        servers = len(self._servers)
         replicas = _REPLICAS if servers >= _REPLICAS else 1
         bucket = Bucket(self, self._connection.jetstream(timeout=CALL_TIMEOUT_S), name, replicas)
         until_s = time.monotonic() + (_MADE_WITHIN_S if servers > 1 else 0.0)
