@@ -128,15 +128,17 @@ def pages_asked(server: MediaServer) -> int:
 @pytest.mark.parametrize("refusal", [400, 401, 403, 404, 410])
 async def test_a_link_that_expires_amid_the_file_is_asked_for_anew(server: MediaServer, refusal: int) -> None:
     headers = {"X-Old": "1"}
-    first = server.serve("/first.mp3", in_turn(media(BODY, cut_after=70_000), status(refusal)))
-    second = server.serve("/second.mp3", media(BODY))
-    server.serve("/api/told", in_turn(told(first, http_headers=headers), told(second, http_headers={"X-New": "1"})))
+    sets_cookie = media(BODY, cut_after=70_000, headers="Set-Cookie: a=old; Path=/\r\n")
+    first = server.serve("/first.mp3", in_turn(sets_cookie, status(refusal)))
+    second = told(server.serve("/second.mp3", media(BODY)), http_headers={"X-New": "1", "Cookie": "a=new"})
+    server.serve("/api/told", in_turn(told(first, http_headers=headers), second))
     async with opener(resolver=fake_sites()) as opening:
         assert (await body_of(opening, server.url("/fake/told")))[0] == BODY
     assert pages_asked(server) == 2
     last = server.requests[-1]
     assert (last.path, last.range) == ("/second.mp3", "bytes=70000-")
     assert ("x-old" in last.headers, "x-new" in last.headers) == (False, True)
+    assert last.headers["cookie"] == "a=new"
 
 
 async def test_a_live_stream_whose_link_expires_goes_on_by_a_new_link(server: MediaServer) -> None:
