@@ -1,5 +1,8 @@
 """The command as a user runs it. What `serve` does with a node that runs is in test_cli_serve."""
 
+import os
+import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -12,6 +15,8 @@ import pytest
 from tests.support.command import run_tonearm
 from tests.support.environment import environment, python_path
 from tests.support.eventually import PATIENCE_S
+from tests.support.missing_programs import skip_for_want_of
+from tests.support.processes import children_of
 from tonearm import VERSION
 from tonearm.config.load import load_config
 from tonearm.config.schema import Config
@@ -33,6 +38,23 @@ def test_ctrl_c_has_no_traceback_while_modules_are_loaded(tmp_path: Path) -> Non
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
     result = run_tonearm("players", folder=tmp_path, variables=python_path(tmp_path), is_fork=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
+def test_the_first_process_of_a_container_ends_while_modules_are_loaded(tmp_path: Path) -> None:
+    unshare = ["unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--pid", "--fork"]
+    if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode != 0:
+        skip_for_want_of("unshare")
+    (tmp_path / "click.py").write_text("import time\nprint('loads')\ntime.sleep(3600)")
+    command = [*unshare, "--kill-child", sys.executable, "-m", "tonearm", "serve"]
+    with subprocess.Popen(command, env=environment(python_path(tmp_path)), stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"loads\n"
+            (first,) = children_of(process.pid)
+            os.kill(first, signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
 
 
 def test_without_a_command_the_usage_is_told(tmp_path: Path) -> None:
