@@ -47,6 +47,8 @@ def test_every_header_of_an_answer_is_described(openapi: Any) -> None:
                 headers = response.get("headers", {})
                 may_be_unsaved = method != "get" and path.startswith("/v0/players") and status < "400"
                 assert ("Tonearm-Unsaved" in headers) == may_be_unsaved, (method, path, status)
+                is_of_player = path.startswith("/v0/players/") or (path, method) == ("/v0/players", "post")
+                assert ("Tonearm-Node" in headers) == (is_of_player and status < "400"), (method, path, status)
                 assert ("Retry-After" in headers) == (status == "429"), (method, path, status)
             assert "429" in operation["responses"], (method, path)
 
@@ -69,6 +71,7 @@ def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
     everywhere = {"not_found", "method_not_allowed"}  # of no path: they stand in the document's own description
     named = {code for operation in OPERATIONS for code in operation.codes} | everywhere
     named |= {"unauthorized", "foreign_origin", "internal", "player_not_found", "bad_request", "body_too_large"}
+    named |= {"engine_lost"}
     assert set(get_args(ErrorCode)) == set(statuses) == named
     assert all(f"`{code}`" in openapi["info"]["description"] for code in everywhere)
 
@@ -80,6 +83,32 @@ def test_every_body_may_be_refused(openapi: Any) -> None:
             if "requestBody" in operation:
                 for status, code in (("400", "bad_request"), ("413", "body_too_large")):
                     assert f"`{code}`" in operation["responses"][status]["description"], (method, path)
+
+
+def test_every_request_about_a_player_may_fail_for_want_of_its_node(openapi: Any) -> None:
+    """At any node of a cluster, which looks its owner up and passes the request on."""
+    for path, methods in openapi["paths"].items():
+        for method, operation in methods.items():
+            codes = operation["responses"]["503"]["description"]
+            if path.startswith("/v0/players/") or (path, method) == ("/v0/players", "post"):
+                assert "`engine_lost`, `internal`, `node_unreachable`" in codes, (method, path)
+
+
+def test_every_code_is_one_that_the_operation_answers(openapi: Any) -> None:
+    """A track that cannot be loaded is in the queue until its turn comes, and lists need no resolver."""
+    where = {
+        code: {
+            f"{method} {path}"
+            for path, methods in openapi["paths"].items()
+            for method, operation in methods.items()
+            if f"`{code}`" in operation["responses"].get("400", {"description": ""})["description"]
+        }
+        for code in ("load_failed", "resolver_disabled")
+    }
+    assert where == {
+        "load_failed": {"get /v0/loadplaylist", "post /v0/files", "post /v0/sounds"},
+        "resolver_disabled": {"get /v0/resolve", "get /v0/search"},
+    }
 
 
 def test_the_document_in_words_says_the_same(openapi: Any, asyncapi: Any) -> None:

@@ -64,7 +64,7 @@ LOAD_PLAYLIST: Final = Operation(
     "List a playlist",
     json_of(replies.LoadedPlaylist, "Up to 500 entries. None of them was opened."),
     parameters=(words("identifier", "The URI of a playlist.", "list.m3u", is_required=True),),
-    codes=("load_failed", "resolver_disabled", "resolve_failed", *_ASKED),
+    codes=("load_failed", "resolve_failed", *_ASKED),
     tag="Tracks",
     subject=Subject.NODE,
 )
@@ -79,7 +79,7 @@ SEARCH: Final = Operation(
         words("site", "A site that the resolver can search; `youtube` by default.", "soundcloud"),
         whole_number("limit", "The maximum number of tracks; 10 by default.", 1, 100, 5),
     ),
-    codes=("resolver_disabled", "resolve_failed", "load_failed", *_ASKED),
+    codes=("resolver_disabled", "resolve_failed", *_ASKED),
     tag="Tracks",
     subject=Subject.NODE,
 )

@@ -20,6 +20,9 @@ _MODE: Final[JsonSchemaMode] = "validation"
 
 # The error codes that any request may get.
 _EVERYWHERE: Final = ("unauthorized", "foreign_origin", "limit_reached", "internal")
+# And those of a request about a player, at any node of a cluster.
+_IN_CLUSTER: Final = ("engine_lost", "node_unreachable")
+_ONE_PLAYER: Final = (Subject.PLAYER, Subject.NEW_PLAYER)
 _RETRY_AFTER: Final[JsonObject] = {
     "Retry-After": {
         "description": "Seconds until the address may send the next request.",
@@ -200,6 +203,8 @@ def codes_of(operation: Operation) -> tuple[str, ...]:
     codes = [*_EVERYWHERE, *operation.codes]
     if operation.subject is Subject.PLAYER:
         codes.append("player_not_found")
+    if operation.subject in _ONE_PLAYER:
+        codes += _IN_CLUSTER
     has_body = operation.body is not None or operation.takes_bytes
     if operation.parameters or has_body:
         codes.append("bad_request")
@@ -238,7 +243,12 @@ def _reply(reply: Reply, schemas: Mapping[str, JsonObject], operation: Operation
             "description": "The unknown fields of the body; absent when there are none.",
             "schema": {"type": "string"},
         }
-    if operation.method != "GET" and operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
+    if operation.subject in _ONE_PLAYER:
+        headers["Tonearm-Node"] = {
+            "description": "In a cluster: the node that has the player; otherwise absent.",
+            "schema": {"type": "string"},
+        }
+    if operation.method != "GET" and operation.subject in _ONE_PLAYER:
         headers["Tonearm-Unsaved"] = {
             "description": "`true` if the change is done, but not yet saved; otherwise absent.",
             "schema": {"const": "true"},

@@ -64,7 +64,7 @@ CREATE_PLAYER: Final = Operation(
             "without a track": {"id": "board", "idle": True},
         },
     ),
-    codes=("player_exists", "load_failed", "voice_disabled", "voice_taken", "endpoint_blocked", *_SOURCE_CODES),
+    codes=("player_exists", "voice_disabled", "voice_taken", "endpoint_blocked", *_SOURCE_CODES),
     tag="Players",
     subject=Subject.NEW_PLAYER,
 )
@@ -167,7 +167,7 @@ REPLACE_TRACK: Final = Operation(
     json_of(replies.TrackQueued, "The track plays in place of the current one.", 201),
     "The current track ends with `replaced`, and no loop repeats it. The queue and the pause stay.",
     body=RequestBody(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
-    codes=("load_failed", *_SOURCE_CODES),
+    codes=_SOURCE_CODES,
     tag="Control",
 )
 STOP: Final = Operation(
@@ -212,7 +212,7 @@ ADD_TRACKS: Final = Operation(
             "many": {"tracks": [{"uri": CLIP}, _PART], "index": 1},
         },
     ),
-    codes=("load_failed", *_SOURCE_CODES),
+    codes=_SOURCE_CODES,
     tag="Queue",
 )
 LIST_QUEUE: Final = Operation(
