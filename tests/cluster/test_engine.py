@@ -1,13 +1,14 @@
 """What NATS's client does with a task that is ended, without a server."""
 
 import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from nats.js.errors import ServiceUnavailableError
 from nats.js.kv import KeyValue
 
-from tonearm.cluster.engine import Bucket, Engine, EngineLost, EngineSettings
+from tonearm.cluster.engine import Bucket, Engine, EngineLost, EngineRefused, EngineSettings
 
 
 class Watched:
@@ -76,3 +77,21 @@ async def test_an_engine_without_jetstream_is_told_how_to_start() -> None:
 
     with pytest.raises(EngineLost, match="it has no JetStream; start it with -js"):
         await watched(NoJetStream()).get("p")
+
+
+@pytest.mark.parametrize("key", ["password_file", "credentials_file"])
+async def test_a_file_that_is_missing_is_not_taken_for_a_missing_engine(tmp_path: Path, key: str) -> None:
+    settings = EngineSettings("nats://127.0.0.1:1", "", **{key: tmp_path / "missing"})
+    with pytest.raises(EngineRefused, match="missing cannot be read: No such file"):
+        await Engine(settings).connect()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "SUAKEY\n", "-----BEGIN NATS USER JWT-----\ne30\n------END NATS USER JWT------\n"]
+)
+async def test_a_file_without_credentials_is_not_read_for_ever(tmp_path: Path, text: str) -> None:
+    """As NATS's client does, which holds the event loop meanwhile."""
+    file = tmp_path / "my.creds"
+    file.write_text(text)
+    with pytest.raises(EngineRefused, match=r"my\.creds is no credentials file of NATS"):
+        await Engine(EngineSettings("nats://127.0.0.1:1", credentials_file=file)).connect()

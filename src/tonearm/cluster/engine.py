@@ -10,6 +10,7 @@ import base64
 import contextlib
 import json
 import logging
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -40,7 +41,7 @@ class EngineLost(Exception):
 
 
 class EngineRefused(EngineLost):
-    """The engine refuses these credentials."""
+    """The engine refuses these credentials, or they cannot be read."""
 
 
 class Conflict(Exception):
@@ -101,8 +102,8 @@ class Engine:
                 self._connection = await nats.connect(
                     self._servers,
                     user=settings.user or None,
-                    password=settings.password_file and settings.password_file.read_text(encoding="utf-8").strip(),
-                    user_credentials=settings.credentials_file and str(settings.credentials_file),
+                    password=settings.password_file and _read(settings.password_file).strip(),
+                    user_credentials=settings.credentials_file and _checked(settings.credentials_file),
                     tls=_tls(settings),
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=_AGAIN_AFTER_S,
@@ -267,6 +268,21 @@ def _cancellation_kept() -> Iterator[None]:
     finally:
         if task.cancelling() > before:
             raise asyncio.CancelledError
+
+
+def _read(file: Path) -> str:
+    """Raises `EngineRefused`."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise EngineRefused(f"{file} cannot be read: {getattr(error, 'strerror', error)}") from error
+
+
+def _checked(credentials_file: Path) -> str:
+    """The path for NATS's client, which looks for a JWT in the file without end. Raises `EngineRefused`."""
+    if not re.search(r"BEGIN NATS USER JWT.*BEGIN USER NKEY SEED", _read(credentials_file), re.DOTALL):
+        raise EngineRefused(f"{credentials_file} is no credentials file of NATS, which has a JWT and a seed")
+    return str(credentials_file)
 
 
 def _tls(settings: EngineSettings) -> ssl.SSLContext | None:
