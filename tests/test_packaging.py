@@ -98,7 +98,7 @@ class Place:
 
 def test_what_is_pinned_is_checked_when_it_is_installed() -> None:
     """pip takes a file only if its hash is one of those; and no file here says where files come from."""
-    for name in ("build", "runtime", "resolver", "cluster", "engine", "dev", "browser"):
+    for name in ("build", "runtime", "resolver", "cluster", "voice", "engine", "dev", "browser"):
         pinned = (REPOSITORY / "requirements" / f"{name}.txt").read_text()
         package = r"^[a-z][\w.-]*==\S+(?: ; [^\n\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+"
         packages = re.findall(package, pinned, re.MULTILINE)
