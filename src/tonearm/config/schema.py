@@ -262,7 +262,9 @@ class ServerConfig(_Section):
     """Where the node listens, and which clients it accepts."""
 
     host: Annotated[str, AfterValidator(_a_host)] = Field(
-        default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
+        default="127.0.0.1",
+        description='Address to listen on; "0.0.0.0" for every IPv4 address, "::" for every IPv6 address of the '
+        "machine.",
     )
     port: int = Field(default=2333, ge=0, le=65535, description="Port to listen on; 0 lets the system choose one.")
     reuse_port: bool = Field(
@@ -701,7 +703,9 @@ class PublicConfig(_Section):
 
     enabled: bool = Field(default=False, description="Whether the public address is open.")
     host: Annotated[str, AfterValidator(_a_host)] = Field(
-        default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
+        default="127.0.0.1",
+        description='Address to listen on; "0.0.0.0" for every IPv4 address, "::" for every IPv6 address of the '
+        "machine.",
     )
     port: int = Field(
         default=2335,
