@@ -1,4 +1,7 @@
-"""A node whose decoder processes cannot be started. No other node runs beside it, so nothing else opens descriptors."""
+"""How many decoder processes a node may have, and one that can start none. No other node runs beside it, so nothing
+else opens descriptors."""
+
+import os
 
 import pytest
 
@@ -18,3 +21,14 @@ async def test_a_node_that_cannot_start_a_decoder_leaves_nothing() -> None:
             await node.start()
         await node.stop()
     assert open_descriptors().keys() <= descriptors.keys()
+
+
+async def test_a_node_has_a_decoder_process_for_each_core_that_it_may_use() -> None:
+    """As `docker run --cpuset-cpus` and `AllowedCPUs=` of systemd have it, however many the machine has."""
+    cores = os.sched_getaffinity(0)
+    async with opener() as source_opener:
+        os.sched_setaffinity(0, {min(cores)})
+        try:
+            assert not usual_parts(source_opener, NodeSettings()).has_several_processes
+        finally:
+            os.sched_setaffinity(0, cores)

@@ -97,7 +97,7 @@ def _system() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.platform != "linux":
         return Finding("wrong", "system", f"{sys.platform}, Python {version}", "run the node on Linux")
-    return Finding("ok", "system", f"Linux, Python {version}, {os.cpu_count()} cores")
+    return Finding("ok", "system", f"Linux, Python {version}, {len(os.sched_getaffinity(0))} cores")
 
 
 def _decoding(mode: SandboxMode) -> Iterator[Finding]:

@@ -139,7 +139,7 @@ def usual_parts(
     def on_demand_pool() -> OnDemandPool:
         return OnDemandPool(memory_limit_mb, sandbox=sandbox, starter=template)
 
-    processes = settings.decoder_processes or os.cpu_count() or 1
+    processes = settings.decoder_processes or len(os.sched_getaffinity(0))
     trials = Trials(opener.open, on_demand_pool())
     suspects = QuarantinedOpener(opener, trials.ends_its_process)
     players: dict[str, Player] = {}
