@@ -24,6 +24,7 @@ from tonearm.serve import (
     missing_for_voice,
     missing_of_extra,
     public_limits,
+    start_warnings,
     voice_settings,
     voices_of,
 )
@@ -94,6 +95,25 @@ def test_the_limits_of_connections_are_those_of_the_configuration_and_of_the_sys
     assert public_limits(config, 20).max_connections == 5
     public = config.model_copy(update={"public": config.public.model_copy(update={"enabled": True})})
     assert connection_limits(public, 400).max_connections == 290
+
+
+@pytest.mark.parametrize(
+    ("engine", "host", "address", "warns"),
+    [
+        ("nats://10.0.0.2:4222", "0.0.0.0", "", True),
+        ("nats://10.0.0.2:4222, nats://10.0.0.3:4222", "127.0.0.1", "http://localhost:2341", True),
+        ("nats://10.0.0.2:4222", "0.0.0.0", "http://10.0.0.11:2333", False),
+        ("nats://10.0.0.2:4222", "10.0.0.11", "", False),
+        ("nats://[::1]:4222", "127.0.0.1", "", False),  # all of it is on this machine
+        ("", "127.0.0.1", "", False),
+    ],
+)
+def test_an_address_at_which_the_other_nodes_reach_themselves_is_warned_of(
+    engine: str, host: str, address: str, warns: bool
+) -> None:
+    sections = {"server": {"host": host, "password": "sesame"}, "cluster": {"url": engine, "address": address}}
+    told = [warning for warning in start_warnings(Config.model_validate(sections)) if "set cluster.address" in warning]
+    assert len(told) == warns
 
 
 async def test_the_end_of_a_closed_tls_connection_is_no_error(caplog: pytest.LogCaptureFixture) -> None:

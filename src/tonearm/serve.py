@@ -14,10 +14,11 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module, metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import uvloop
 
@@ -29,7 +30,7 @@ from tonearm.core.frame import Output
 from tonearm.core.library import LibrarySettings
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
-from tonearm.core.source_uri import in_url, node_url
+from tonearm.core.source_uri import in_url, is_loopback, node_url
 from tonearm.core.voice import VoiceSettings
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, Voices, usual_parts, wall_ms
@@ -175,12 +176,9 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
 def start_warnings(config: Config) -> list[str]:
     """The warnings of `serve` for this configuration on this system. Raises the limit of descriptors, as `serve`
     does."""
-    server, descriptors = config.server, raise_descriptor_limit()
-    warnings = []
-    if _is_open_to_others(server):
-        warnings.append(_OPEN_TO_OTHERS)
-    fewer = _fewer_connections(config, descriptors)
-    return warnings + [text for section, text in fewer if "max_connections" in section.model_fields_set]
+    fewer = _fewer_connections(config, raise_descriptor_limit())
+    told = [text for section, text in fewer if "max_connections" in section.model_fields_set]
+    return [*_warnings_of_reach(config), *told]
 
 
 def start_problem(config: Config) -> str | None:
@@ -203,8 +201,18 @@ async def _try_opener(opener: SourceOpener) -> None:
 _OPEN_TO_OTHERS: Final = "other machines can reach this node, and the node has no password; set server.password"
 
 
-def _is_open_to_others(server: ServerConfig) -> bool:
-    return not server.listens_on_loopback_only and not server.password.get_secret_value()
+def _warnings_of_reach(config: Config) -> Iterator[str]:
+    """What the configuration says of who reaches the node, and is hardly meant."""
+    server, cluster = config.server, config.cluster
+    if not server.listens_on_loopback_only and not server.password.get_secret_value():
+        yield _OPEN_TO_OTHERS
+    address, engines = cluster.address or node_url(server.host, server.port), cluster.url.split(",")
+    if cluster.url and _is_here(address) and not any(map(_is_here, engines)):  # else the whole cluster may be here
+        yield f"the cluster's nodes on other machines cannot reach this one at {address}; set cluster.address"
+
+
+def _is_here(url: str) -> bool:
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def _fewer_connections(config: Config, descriptors: int) -> list[tuple[ServerConfig | PublicConfig, str]]:
@@ -544,8 +552,8 @@ def _tell_start(config: Config, port: int, descriptors: int) -> None:
     for section, text in _fewer_connections(config, descriptors):
         log.log(logging.WARNING if "max_connections" in section.model_fields_set else logging.INFO, "%s", text)
     log.info("tonearm %s listens on %s", VERSION, node_url(server.host, port))
-    if _is_open_to_others(server):
-        log.warning(_OPEN_TO_OTHERS)
+    for warning in _warnings_of_reach(config):
+        log.warning("%s", warning)
     others = [f"http://{in_url(address)}:{port}" for address in addresses_behind(server.host)]
     if others:
         log.info("other machines reach it at %s", " or ".join(others))
