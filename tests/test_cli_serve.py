@@ -24,6 +24,7 @@ from tonearm.serve import (
     missing_for_voice,
     missing_of_extra,
     public_limits,
+    start_problem,
     start_warnings,
     voice_settings,
     voices_of,
@@ -136,6 +137,8 @@ def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:
     assert "pip install" in why
     with pytest.raises(VoiceSetupError, match=r"voice\.enabled is true, and PyNaCl is missing"):
         voices_of(wanted, ["PyNaCl"])
+    assert "PyNaCl is missing" in (start_problem(wanted, ["PyNaCl"]) or "")
+    assert start_problem(auto, ["PyNaCl"]) is None
     assert not missing_for_voice()
     requires = ("click>=8", 'pytest>=8; extra == "voice"', "no-such-thing>=1; extra == 'voice'", 'other; extra == "x"')
     assert missing_of_extra("voice", requires) == ["no-such-thing"]

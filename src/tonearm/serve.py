@@ -181,12 +181,14 @@ def start_warnings(config: Config) -> list[str]:
     return [*_warnings_of_reach(config), *told]
 
 
-def start_problem(config: Config) -> str | None:
-    """Why `serve` would not start with this configuration on this system: what is wrong with the resolver; None if
-    nothing is."""
+def start_problem(config: Config, missing: Sequence[str]) -> str | None:
+    """Why `serve` would not start with this configuration on this system: what is wrong with the resolver, or that
+    voice is demanded and packages are `missing`; None if nothing is."""
     try:
+        if missing:
+            voices_of(config, missing)
         asyncio.run(_try_opener(_opener(config)))
-    except (ResolverSetupError, SandboxRequiredError) as error:
+    except (ResolverSetupError, SandboxRequiredError, VoiceSetupError) as error:
         return str(error)
     return None
 
