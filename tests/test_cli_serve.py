@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,15 @@ async def test_a_second_node_is_told_who_has_its_port_or_its_state(tmp_path: Pat
             assert refused.returncode == ExitCode.MISSING
             assert what in refused.stderr
             assert refused.stderr.endswith(f"; a node runs already at {node.url} (process {node.pid})\n")
+
+
+def test_a_log_for_programs_says_in_its_own_form_why_the_node_ends(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = run_tonearm("serve", "--port", port, folder=tmp_path, variables={"TONEARM_LOGGING__FORMAT": "json"})
+    *_, last = map(json.loads, refused.stderr.splitlines())
+    assert (refused.returncode, last["level"]) == (ExitCode.MISSING, "critical")
+    assert last["message"].startswith(f"cannot listen on 127.0.0.1:{port}: address already in use")
 
 
 def test_the_limits_of_connections_are_those_of_the_configuration_and_of_the_system() -> None:

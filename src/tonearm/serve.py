@@ -162,15 +162,20 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(loaded.config, shows_commands))
-    except (ResolverSetupError, SandboxRequiredError) as error:
-        sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
-        return ExitCode.MISSING if isinstance(error, SandboxRequiredError) else ExitCode.WRONG_USE
-    except VoiceSetupError as error:
-        sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
-        return ExitCode.MISSING
+    except (ResolverSetupError, SandboxRequiredError, VoiceSetupError) as error:
+        _tell_end(loaded.config, f"{loaded.path or DEFAULT_FILE}: {error}")
+        return ExitCode.WRONG_USE if isinstance(error, ResolverSetupError) else ExitCode.MISSING
     except StateFileError as error:
-        sys.stderr.write(f"tonearm: the state {error}{node_with(Path(loaded.config.state.path))}\n")
+        _tell_end(loaded.config, f"the state {error}{node_with(Path(loaded.config.state.path))}")
         return ExitCode.MISSING
+
+
+def _tell_end(config: Config, why: str) -> None:
+    """Writes the last line, which says why the node ends: to people as other commands do, to programs as the log."""
+    if config.logging.format == "json":
+        log.critical("%s", why)
+    else:
+        sys.stderr.write(f"tonearm: {why}\n")
 
 
 def start_warnings(config: Config) -> list[str]:
@@ -330,7 +335,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
         await node.stop()
         options = " (--host, --port)" if error.section == "server" else ""
         who = node_at(node_url(host, port)) if error.is_in_use else ""
-        sys.stderr.write(f"tonearm: {error}{options}{who}\n")
+        _tell_end(config, f"{error}{options}{who}")
         return ExitCode.MISSING
     server = servers[0]
     if cluster is not None:
@@ -377,7 +382,7 @@ async def _joined(config: Config) -> "Cluster | None":
         wall_ms,
     )
     if why := await cluster.join():
-        sys.stderr.write(f"tonearm: the cluster {own.name}: {why}\n")
+        _tell_end(config, f"the cluster {own.name}: {why}")
         return None
     return cluster
 
