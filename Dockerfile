@@ -18,5 +18,6 @@ WORKDIR /music
 ENV PATH=/opt/tonearm/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TONEARM_SERVER__HOST=0.0.0.0 TONEARM_SOURCES__FILES='["/music"]'
 EXPOSE 2333
 # Python and one request: a command of tonearm would take ten times the processor time, each time. HTTP_PROXY is not asked.
+# A password that stands in a file, and not in the environment, needs server.open_paths = ["/healthz"].
 HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["python", "-c", "import os, urllib.request as ask; ask.build_opener(ask.ProxyHandler({})).open(ask.Request('http://127.0.0.1:' + os.environ.get('TONEARM_SERVER__PORT', '2333') + '/healthz', headers={'Authorization': os.environ.get('TONEARM_SERVER__PASSWORD', os.environ.get('TONEARM_PASSWORD', ''))}))"]
 CMD ["tonearm", "serve"]
