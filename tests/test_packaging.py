@@ -212,6 +212,7 @@ async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path
     service = composition()["services"]["tonearm"]
     assert service["cap_drop"] == ["ALL"]
     assert "state:/state" in service["volumes"]
+    assert service["hostname"]  # logins that outlast a restart are made of it
     assert {one["restart"] for one in composition()["services"].values()} == {"unless-stopped"}
     assert composition()["volumes"].keys() == {"state", "engine"}
     how, python, *check = service["healthcheck"]["test"]
