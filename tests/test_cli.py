@@ -158,6 +158,7 @@ def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str, text:
         ((), {"TONEARM_SERVER__PROT": "1"}, "environment variable TONEARM_SERVER__PROT: there is no such key; did you"),
         (("--host", "192.0.2.1", "--port", "0"), {}, "cannot listen on 192.0.2.1:0: cannot assign requested address"),
         (("--host", "name.invalid", "--port", "0"), {}, "cannot listen on name.invalid:0"),
+        (("--host", "2001:db8::1", "--port", "0"), {}, "cannot listen on [2001:db8::1]:0"),
     ],
 )
 def test_serve_refuses_what_it_cannot_do(

@@ -22,7 +22,7 @@ from tonearm.config.load import load_config
 from tonearm.config.problem import ConfigError
 from tonearm.config.schema import Config, ServerConfig
 from tonearm.core.printable import one_line
-from tonearm.core.source_uri import node_url
+from tonearm.core.source_uri import in_url, node_url
 from tonearm.process import ExitCode
 from tonearm.sandbox.report import SandboxMode
 
@@ -288,8 +288,8 @@ def _port(host: str, port: int) -> Finding:
         try:
             trial.bind((host, port))
         except OSError as error:
-            return Finding("wrong", "port", f"{host}:{port}: {error.strerror}", "choose another server.port")
-    return Finding("ok", "port", f"{host}:{port} is free")
+            return Finding("wrong", "port", f"{in_url(host)}:{port}: {error.strerror}", "choose another server.port")
+    return Finding("ok", "port", f"{in_url(host)}:{port} is free")
 
 
 def _discord() -> Iterator[Finding]:

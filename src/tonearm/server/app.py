@@ -14,6 +14,7 @@ from aiohttp import web
 
 from tonearm.core.figures import ClusterFigures
 from tonearm.core.frame import Output
+from tonearm.core.source_uri import in_url
 from tonearm.dashboard.page_files import ShownNode, page_files
 from tonearm.description.operation import Operation
 from tonearm.node.node import Node
@@ -103,7 +104,9 @@ class BindError(Exception):
         number = error.errno or 0
         self.is_in_use = number == errno.EADDRINUSE
         reason = os.strerror(number).lower() if number > 0 else str(error)  # a name's lookup has negative numbers
-        super().__init__(f"cannot listen on {host}:{port}: {reason}; choose another {section}.host or {section}.port")
+        super().__init__(
+            f"cannot listen on {in_url(host)}:{port}: {reason}; choose another {section}.host or {section}.port"
+        )
 
 
 @dataclass(frozen=True, slots=True)
