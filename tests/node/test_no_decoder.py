@@ -13,14 +13,14 @@ from tonearm.node.parts import NodeSettings, usual_parts
 
 
 async def test_a_node_that_cannot_start_a_decoder_leaves_nothing() -> None:
-    descriptors = open_descriptors()
     start = QuickStarts(interpreter="/nonexistent/python")
     async with opener() as source_opener:
+        descriptors = open_descriptors()  # the first opener of a run starts what later ones are forked from
         node = Node(usual_parts(source_opener, settings := NodeSettings(), start), settings)
         with pytest.raises(OSError, match="nonexistent"):
             await node.start()
         await node.stop()
-    assert open_descriptors().keys() <= descriptors.keys()
+        assert open_descriptors().keys() <= descriptors.keys()
 
 
 async def test_a_node_has_a_decoder_process_for_each_core_that_it_may_use() -> None:
