@@ -9,6 +9,7 @@ import pytest_asyncio
 import uvloop
 
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tests.support.voice_parts import SETTINGS, FakePlayer, VoiceParts, say, voice_parts
 from tonearm.core.voice import (
     DaveStatus,
@@ -116,6 +117,38 @@ async def test_a_voice_for_which_there_is_no_process_is_closed(voices: Voices, p
     assert close is not None
     assert (close.reason, close.action) == ("no_process", "fix")
     assert parts.sockets[0].hung_up == 1000
+
+
+async def test_a_server_that_does_not_answer_over_udp_is_asked_again_in_a_new_session(
+    voices: Voices, parts: VoiceParts
+) -> None:
+    player, time = FakePlayer(), LoopTime()
+    put(voices, player)
+    parts.answers_discovery = False
+    for number in range(3):
+        parts.ready(number)
+        while len(parts.sockets) == number + 1:
+            assert player.shown[-1].phase is VoicePhase.CONNECTING
+            time.forward(0.05)
+            await asyncio.sleep(0)
+        assert parts.sockets[number].hung_up == 1000
+    parts.answers_discovery = True
+    await parts.describe(3)
+    await until_phase(player, VoicePhase.CONNECTED)
+
+
+async def test_a_server_that_never_answers_over_udp_is_given_up(voices: Voices, parts: VoiceParts) -> None:
+    player, time = FakePlayer(), LoopTime()
+    put(voices, player)
+    parts.answers_discovery = False
+    for number in range(5):
+        parts.ready(number)
+        while len(parts.sockets) == number + 1 and player.shown[-1].phase is VoicePhase.CONNECTING:
+            time.forward(0.05)
+            await asyncio.sleep(0)
+    close = player.shown[-1].close
+    assert close is not None
+    assert (close.reason, close.by, close.action, close.code) == ("udp_blocked", "node", "fix", None)
 
 
 async def moved_twice(voices: Voices, parts: VoiceParts, player: FakePlayer) -> AsyncIterator[FrameSink]:

@@ -291,12 +291,12 @@ class VoiceConnection:
             return
         self._udp, self.udp_port = udp, udp.getsockname()[1]
         try:
-            found = await discover(udp, ssrc)
+            found: tuple[str, int] | None = await discover(udp, ssrc)
         except NoAnswer:
-            self._fail(session, NodeReason.UDP_BLOCKED)
-            return
+            found = None
         if session == self._session:
-            self._do(self._gateway.discovered(*found))
+            gateway = self._gateway
+            self._do(gateway.undiscovered(self._loop.time()) if found is None else gateway.discovered(*found))
 
     async def _open_media(self, session: int, mode: str, key: bytes, dave_version: int) -> None:
         udp, self._udp = self._udp, None
