@@ -137,6 +137,24 @@ async def test_a_server_that_does_not_answer_over_udp_is_asked_again_in_a_new_se
     await until_phase(player, VoicePhase.CONNECTED)
 
 
+async def test_a_try_that_is_lost_while_it_asks_for_its_address_asks_no_more(voices: Voices, parts: VoiceParts) -> None:
+    """Its socket is closed, so asking would fail."""
+    time = LoopTime(stands=True)
+    put(voices, FakePlayer())
+    parts.answers_discovery = False
+    parts.ready(0)
+    await parts.changes.until(lambda: parts.asked, "a packet of discovery")
+    (asking,) = [task for task in asyncio.all_tasks() if "VoiceConnection._discover" in str(task)]
+    parts.sockets[0].reports.lost(1006, "")
+    time.forward(1.0)
+    await parts.changes.until(lambda: len(parts.sockets) == 2, "the next try")
+    assert not asking.done()
+    parts.ready(1)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert asking.cancelled()
+
+
 async def test_a_server_that_never_answers_over_udp_is_given_up(voices: Voices, parts: VoiceParts) -> None:
     player, time = FakePlayer(), LoopTime()
     put(voices, player)
