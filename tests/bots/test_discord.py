@@ -28,6 +28,7 @@ from tonearm.client import (
     ConnectError,
     MetadataChange,
     Node,
+    Player,
     PlayerGone,
     PlayerNotFound,
     Reconnected,
@@ -364,6 +365,18 @@ async def test_a_join_that_fails_leaves_the_channel(process: RunningNode) -> Non
         with pytest.raises(BadRequest):
             await join(voice.channel, node, "")
         assert voice.channel.voice_client is None
+
+
+async def test_a_join_whose_sound_the_node_refuses_says_so(process: RunningNode) -> None:
+    class Refused(Source):
+        def __init__(self, player: Player) -> None:
+            super().__init__(node.player("nobody"))
+
+    async with Node(process.url) as node, fake_voice() as voice:
+        with pytest.raises(PlayerNotFound, match="'nobody'"):
+            await Refused.join(voice.channel, node, "tone.wav")
+        assert voice.channel.voice_client is None
+        assert await node.players() == []
 
 
 @pytest.mark.parametrize("exists", [False, True])

@@ -197,6 +197,8 @@ class JoiningSource(FrameSource):
             undoing.callback(source.close)
             if track is not None or (player.state is State.PLAYING and not player.paused):
                 await source.ready()
+            if source._current_error is not None:
+                raise source._current_error
             player.play_in(voice, source, leave_after_s)
             undoing.pop_all()
         return player
