@@ -45,7 +45,7 @@ class VoiceLink:
                 await self.leave()
                 return
             state = {"sessionId": data["session_id"], "channelId": str(data["channel_id"])}
-            if self._state not in ({}, state) and not self._is_ahead:  # a token holds for one channel and session
+            if self._state and self._state != state and not self._is_ahead:  # a token holds for one channel and session
                 self._server = {}
                 self._joined.clear()
             self._state, self._is_ahead = state, False
