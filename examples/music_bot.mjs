@@ -46,16 +46,16 @@ function sound(player) {
   return voice.createAudioResource(packets, { inputType: voice.StreamType.Opus });
 }
 
-/** The guild's player, joined where the user is if there is none yet. */
+/** The guild's player, joined where the user is if there is none yet. The node may have lost it in a restart. */
 async function playerOf({ guildId, member }) {
   const player = `/players/guild-${guildId}`;
-  if (voice.getVoiceConnection(guildId)) return player;
   const channel = member.voice.channel;
-  if (!channel) throw new Error("Join a voice channel first.");
-  const { id, guild: { voiceAdapterCreator: adapterCreator } } = channel;
+  if (!channel && !voice.getVoiceConnection(guildId)) throw new Error("Join a voice channel first.");
   await ask("POST", "/players", { id: `guild-${guildId}`, idle: true }).catch((error) => {
     if (error.code !== "player_exists") throw error;
   });
+  if (voice.getVoiceConnection(guildId)) return player;
+  const { id, guild: { voiceAdapterCreator: adapterCreator } } = channel;
   const connection = voice.joinVoiceChannel({ guildId, channelId: id, adapterCreator });
   const audio = voice.createAudioPlayer({ behaviors: { maxMissedFrames: Infinity } }); // a pause is no end
   audio.on("error", console.error);

@@ -69,12 +69,47 @@ async def test_moves_and_servers_that_come_and_go_are_followed(link: VoiceLink, 
     await link.take(state(7))
     await link.take(server("t1"))
     await link.take(state(8))
+    assert target(voices) == (7, "s1", "t1")  # a token holds for one channel
     await link.take(server("t2", "b.discord.media:443"))
     assert target(voices) == (8, "s1", "t2")
     await link.take(server("t3", None))
     assert voices.of["p"].status.phase is VoicePhase.CLOSED
     await link.take(server("t4"))
     assert target(voices) == (8, "s1", "t4")
+
+
+async def test_a_new_session_waits_for_its_token_and_a_muted_bot_for_none(
+    link: VoiceLink, voices: StandInVoices
+) -> None:
+    for event in (state(7), server("t1"), state(7, "s2")):
+        await link.take(event)
+    assert target(voices) == (7, "s1", "t1")
+    await link.take(server("t2"))
+    assert target(voices) == (7, "s2", "t2")
+    await link.take({**state(7, "s2"), "mute": True})
+    await link.take(server("t3"))
+    assert target(voices) == (7, "s2", "t3")
+
+
+async def test_a_move_whose_server_comes_first_is_followed(link: VoiceLink, voices: StandInVoices) -> None:
+    for event in (state(7), server("t1"), server("t2", "b.discord.media:443"), state(8)):
+        await link.take(event)
+    assert target(voices) == (8, "s1", "t2")
+    await link.take(state(9))
+    assert target(voices) == (8, "s1", "t2")
+
+
+async def test_who_waits_during_a_move_hears_of_the_new_channel(link: VoiceLink, voices: StandInVoices) -> None:
+    for event in (state(7), server("t1")):
+        await link.take(event)
+    voices.of["p"].becomes(VoicePhase.CONNECTED)
+    await link.take(state(8))
+    with pytest.raises(TimeoutError):
+        await link.ready(0.01)
+    waiting = asyncio.create_task(link.ready())
+    await link.take(server("t2"))
+    voices.of["p"].becomes(VoicePhase.CONNECTED)
+    assert (await waiting).channel_id == "8"
 
 
 async def test_out_of_the_channel_is_out_of_the_voice_and_nothing_of_before_counts(

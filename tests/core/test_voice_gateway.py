@@ -301,6 +301,19 @@ def test_what_takes_too_long_is_tried_five_times(stage: str) -> None:
     assert story.close == VoiceClose(None, "timeout", ClosedBy.NODE, VoiceAction.REJOIN)
 
 
+def test_a_server_that_does_not_answer_over_udp_is_tried_five_times() -> None:
+    story, dials = Story(), 0
+    while not story.close:
+        dials += Dial() in story.did
+        story.greeted().gets(2, READY).step(story.gateway.undiscovered(story.now_s))
+        assert story.did[0] == HangUp(LEFT)
+        assert story.gateway.undiscovered(story.now_s) == ()  # it has given up this try
+        while not story.close and Dial() not in story.did:
+            story.passes(0.1)
+    assert dials == 5
+    assert story.close == VoiceClose(None, "udp_blocked", ClosedBy.NODE, VoiceAction.FIX)
+
+
 @pytest.mark.parametrize("reason", [NodeReason.TLS, NodeReason.REDIRECT, NodeReason.ENDPOINT_BLOCKED])
 def test_a_server_that_the_node_refuses_is_not_dialled_again(reason: NodeReason) -> None:
     story = Story()

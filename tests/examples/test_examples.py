@@ -140,7 +140,7 @@ def node_js(folder: Path) -> list[str]:
 
 async def test_the_music_bot_in_javascript(songs: Path) -> None:
     program = [*node_js(songs), shutil.copy(EXAMPLES / "music_bot.mjs", songs)]
-    config = f'[server]\npassword = "sesame"\n{IMPATIENT}'
+    config, with_password = f'[server]\npassword = "sesame"\n{IMPATIENT}', (("Authorization", "sesame"),)
     async with running_node(songs, config) as process:
         variables = environment({"TONEARM_URL": process.url, "TONEARM_PASSWORD": "sesame"})
         bot = await asyncio.create_subprocess_exec(*program, cwd=songs, env=variables, stdin=PIPE, stdout=PIPE)
@@ -165,10 +165,13 @@ async def test_the_music_bot_in_javascript(songs: Path) -> None:
         reading = asyncio.create_task(read(bot.stdout))
         try:
             assert len(await told["commands"].get()) == 8
+            await say("volume", percent=100)
+            lost = await process.request("DELETE", "/v0/players/guild-81", headers=with_password)
+            assert lost.status == 204  # as after a restart of the node
             await conversation(say, heard, songs)
 
             async def is_gone() -> bool:
-                answer = await process.request("GET", "/v0/players", headers=(("Authorization", "sesame"),))
+                answer = await process.request("GET", "/v0/players", headers=with_password)
                 return bool(answer.json() == [])
 
             await eventually(is_gone, "its player is deleted")

@@ -98,6 +98,8 @@ class VoiceParts(asyncio.DatagramProtocol):
         self.fault: Exception | None = None
         self.may_open = asyncio.Event()
         self.may_open.set()
+        self.answers_discovery = True
+        self.asked = 0  # how many packets of discovery came
         self._udp: asyncio.DatagramTransport | None = None
 
     # As the dialler
@@ -139,6 +141,10 @@ class VoiceParts(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
         assert self._udp is not None
+        self.asked += 1
+        self.changes.tell()
+        if not self.answers_discovery:
+            return
         _, length, ssrc, _, _ = _DISCOVERY.unpack(data)
         self._udp.sendto(_DISCOVERY.pack(2, length, ssrc, address[0].encode(), address[1]), address)
 

@@ -315,7 +315,6 @@ class VoiceServer(asyncio.DatagramProtocol):
         self.wrong_resume: int | None = None  # the code with which each Resume is refused
         self.wrong_identify: int | None = None
         self.acknowledges = True
-        self.answers_discovery = True
         self.keeps_packets = True  # else the newest one only
         self.says_hello = True
         self.on_socket: Callable[[web.WebSocketResponse], Any] | None = None  # instead of Hello
@@ -347,7 +346,7 @@ class VoiceServer(asyncio.DatagramProtocol):
         if len(data) == _DISCOVERY.size and data[:2] == b"\0\1":
             _, length, ssrc, _, _ = _DISCOVERY.unpack(data)
             for session in self.sessions:
-                if session.ssrc == ssrc and self.answers_discovery:
+                if session.ssrc == ssrc:
                     session.address = address
                     self._udp.sendto(_DISCOVERY.pack(2, length, ssrc, address[0].encode(), address[1]), address)
         elif data[:2] == b"\x80\x78":

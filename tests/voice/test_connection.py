@@ -9,6 +9,7 @@ import pytest_asyncio
 import uvloop
 
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tests.support.voice_parts import SETTINGS, FakePlayer, VoiceParts, say, voice_parts
 from tonearm.core.voice import (
     DaveStatus,
@@ -116,6 +117,56 @@ async def test_a_voice_for_which_there_is_no_process_is_closed(voices: Voices, p
     assert close is not None
     assert (close.reason, close.action) == ("no_process", "fix")
     assert parts.sockets[0].hung_up == 1000
+
+
+async def test_a_server_that_does_not_answer_over_udp_is_asked_again_in_a_new_session(
+    voices: Voices, parts: VoiceParts
+) -> None:
+    player, time = FakePlayer(), LoopTime()
+    put(voices, player)
+    parts.answers_discovery = False
+    for number in range(3):
+        parts.ready(number)
+        while len(parts.sockets) == number + 1:
+            assert player.shown[-1].phase is VoicePhase.CONNECTING
+            time.forward(0.05)
+            await asyncio.sleep(0)
+        assert parts.sockets[number].hung_up == 1000
+    parts.answers_discovery = True
+    await parts.describe(3)
+    await until_phase(player, VoicePhase.CONNECTED)
+
+
+async def test_a_try_that_is_lost_while_it_asks_for_its_address_asks_no_more(voices: Voices, parts: VoiceParts) -> None:
+    """Its socket is closed, so asking would fail."""
+    time = LoopTime(stands=True)
+    put(voices, FakePlayer())
+    parts.answers_discovery = False
+    parts.ready(0)
+    await parts.changes.until(lambda: parts.asked, "a packet of discovery")
+    (asking,) = [task for task in asyncio.all_tasks() if "VoiceConnection._discover" in str(task)]
+    parts.sockets[0].reports.lost(1006, "")
+    time.forward(1.0)
+    await parts.changes.until(lambda: len(parts.sockets) == 2, "the next try")
+    assert not asking.done()
+    parts.ready(1)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert asking.cancelled()
+
+
+async def test_a_server_that_never_answers_over_udp_is_given_up(voices: Voices, parts: VoiceParts) -> None:
+    player, time = FakePlayer(), LoopTime()
+    put(voices, player)
+    parts.answers_discovery = False
+    for number in range(5):
+        parts.ready(number)
+        while len(parts.sockets) == number + 1 and player.shown[-1].phase is VoicePhase.CONNECTING:
+            time.forward(0.05)
+            await asyncio.sleep(0)
+    close = player.shown[-1].close
+    assert close is not None
+    assert (close.reason, close.by, close.action, close.code) == ("udp_blocked", "node", "fix", None)
 
 
 async def moved_twice(voices: Voices, parts: VoiceParts, player: FakePlayer) -> AsyncIterator[FrameSink]:

@@ -29,7 +29,6 @@ from tests.support.voice_server import voice_server
         ({"wrong_description": {"secret_key": [1, 2]}}, "protocol", "fix"),
         ({"wrong_description": {"mode": "other"}}, "protocol", "fix"),
         ({"wrong_description": {"dave_protocol_version": 9}}, "protocol", "fix"),
-        ({"answers_discovery": False}, "udp_blocked", "fix"),
         ({"redirects_to": "https://127.0.0.1:1/"}, "redirect", "fix"),
     ],
     ids=str,

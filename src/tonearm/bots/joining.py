@@ -57,6 +57,7 @@ class VoicePlayer(Player):
     voice: VoiceClient
     source: FrameSource
     is_there = False  # in a channel
+    _loop: asyncio.AbstractEventLoop | None = None  # once it was in a channel
     _leaving: asyncio.Task[None] | None = None
     _all: ClassVar["WeakSet[VoicePlayer]"] = WeakSet()  # of this program
 
@@ -64,6 +65,7 @@ class VoicePlayer(Player):
         """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`,
         or no connection for a minute; None: never. It leaves, too, when the node has it no more."""
         self.voice = voice
+        self._loop = asyncio.get_running_loop()
         self._sound(source)
         self.is_there = True
         self._all.add(self)
@@ -76,11 +78,10 @@ class VoicePlayer(Player):
         await self.voice.move_to(channel)
 
     async def leave(self, *, delete: bool = True) -> None:
-        """Leaves the channel. With `delete` the node's player is deleted, unless it sounds in another channel of this
-        program; else it plays on for other listeners."""
+        """Leaves the channel. With `delete` the node's player is deleted; if it sounds in another channel of this
+        program, only this object stops following it. Else it plays on for other listeners."""
         if not self.is_there:
             return
-        delete = delete and not self._sounds_elsewhere
         self.is_there = False
         self._stop_watching()
         self.source.close()
@@ -89,7 +90,9 @@ class VoicePlayer(Player):
             if not self.was_sent_away:
                 await self.voice.disconnect(force=True)
         finally:
-            if delete:
+            if delete and self._sounds_elsewhere:
+                await self.unfollow()
+            elif delete:
                 with suppress(PlayerNotFound):
                     await self.delete()
 
@@ -101,9 +104,14 @@ class VoicePlayer(Player):
         return getattr(guild, "voice_client", self.voice) is not self.voice
 
     @property
+    def is_over(self) -> bool:
+        """Whether it was in a channel and is no more: it has left, was sent away, or its event loop has ended."""
+        return self._loop is not None and (not self.is_there or self.was_sent_away or self._loop.is_closed())
+
+    @property
     def _sounds_elsewhere(self) -> bool:
         return any(
-            other is not self and other.is_there and not other.was_sent_away
+            other is not self and not other.is_over
             for other in self._all
             if (other._connection.url, other.id) == (self._connection.url, self.id)
         )
@@ -189,6 +197,8 @@ class JoiningSource(FrameSource):
             undoing.callback(source.close)
             if track is not None or (player.state is State.PLAYING and not player.paused):
                 await source.ready()
+            if source._current_error is not None:
+                raise source._current_error
             player.play_in(voice, source, leave_after_s)
             undoing.pop_all()
         return player
@@ -202,7 +212,10 @@ async def _created_or_taken_over(
     try:
         return await node.create_player_of(VoicePlayer, name, track, settings), True
     except PlayerExists:
+        earlier = node.player(name)
         player = await node.take_over(VoicePlayer, name)
+        if isinstance(earlier, VoicePlayer) and earlier.is_over:
+            await earlier.unfollow()
     if metadata is not None:
         await player.set_metadata(metadata, merge=False)
     if track is not None:

@@ -113,17 +113,17 @@ class Node:
         except PlayerExists as error:
             remedy = f"create_player({player_id!r}, exist_ok=True) gives it as it is"
             raise PlayerExists(error.status, error.code, f"A player {player_id!r} exists; {remedy}.") from error
-        return await (await self._new_handle(kind, player_id)).created()
-
-    async def take_over(self, kind: type[PlayerT], player_id: str) -> PlayerT:
-        """The existing player, unchanged, as an object of your own class. Raises `PlayerNotFound`."""
-        return await (await self._new_handle(kind, player_id)).refresh()
-
-    async def _new_handle(self, kind: type[PlayerT], player_id: str) -> PlayerT:
         if (earlier := self._players.get(player_id)) is not None:
             await earlier.unfollow()
-        player = kind(self._connection, player_id)
-        self._players[player_id] = player
+        return await self._new_handle(kind, player_id).created()
+
+    async def take_over(self, kind: type[PlayerT], player_id: str) -> PlayerT:
+        """The existing player, unchanged, as an object of your own class. An earlier object of the player goes on with
+        its events. Raises `PlayerNotFound`."""
+        return await self._new_handle(kind, player_id).refresh()
+
+    def _new_handle(self, kind: type[PlayerT], player_id: str) -> PlayerT:
+        player = self._players[player_id] = kind(self._connection, player_id)
         return player
 
     def player(self, player_id: str | int) -> Player:

@@ -27,6 +27,7 @@ class VoiceLink:
         self._bitrate = {} if bitrate is None else {"bitrate": bitrate}
         self._state: dict[str, str] = {}  # of the newest VOICE_STATE_UPDATE of the bot
         self._server: dict[str, str | None] = {}  # of the newest VOICE_SERVER_UPDATE
+        self._is_ahead = False  # it may belong to a channel of which the gateway has yet to tell
         self._sending = asyncio.Lock()
         self._joined = asyncio.Event()
 
@@ -37,12 +38,17 @@ class VoiceLink:
         if data is None or str(data.get("guild_id")) != self._ids["guildId"]:
             return
         if "token" in data and "endpoint" in data:
+            self._is_ahead = bool(self._state) and self._server.get("endpoint") is not None
             self._server = {"token": data["token"], "endpoint": data["endpoint"]}
         elif "session_id" in data and str(data.get("user_id")) == self._ids["userId"]:
             if data.get("channel_id") is None:
                 await self.leave()
                 return
-            self._state = {"sessionId": data["session_id"], "channelId": str(data["channel_id"])}
+            state = {"sessionId": data["session_id"], "channelId": str(data["channel_id"])}
+            if self._state and self._state != state and not self._is_ahead:  # a token holds for one channel and session
+                self._server = {}
+                self._joined.clear()
+            self._state, self._is_ahead = state, False
         else:
             return
         await self._put()
@@ -56,7 +62,7 @@ class VoiceLink:
                 voice = await self._shown("?wait=1000")
                 if voice is None:  # it has just left
                     await asyncio.sleep(_AGAIN_AFTER_S)
-                elif voice.state != "connecting":
+                elif voice.state != "connecting" and self._joined.is_set():  # else it moves
                     return voice
 
     async def status(self) -> Voice | None:
@@ -74,7 +80,8 @@ class VoiceLink:
         async with self._sending:  # The node must get the newest values last.
             if self._state and self._server:
                 await self._send("PUT", "voice", {**self._ids, **self._state, **self._server, **self._bitrate})
-                self._joined.set()
+                if self._server:
+                    self._joined.set()
 
     async def _shown(self, query: str) -> Voice | None:
         voice = read(_ANSWER, await self._send("GET", f"voice{query}"))

@@ -237,6 +237,13 @@ class VoiceGateway:
         data = {"address": host, "port": port, "mode": self.mode}
         return (_say(_SELECT, {"protocol": "udp", "data": data}),)
 
+    def undiscovered(self, now_s: float) -> Orders:
+        """To be called when the server did not answer over UDP."""
+        if self._stage is not _Stage.DISCOVERING:
+            return ()
+        self._cause = closed_for(NodeReason.UDP_BLOCKED)
+        return (HangUp(LEFT), *self._try_again(now_s))
+
     def speaking(self, is_speaking: bool) -> Orders:
         """Sends Speaking when its value changes. After a resume it is sent again."""
         if self._is_speaking == is_speaking:

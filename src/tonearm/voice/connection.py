@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
@@ -92,6 +92,7 @@ class VoiceConnection:
         self._timer: asyncio.Handle | None = None
         self._timer_due_s: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._discovery: asyncio.Task[None] | None = None
         self._session = 0  # counts the sessions; results for an older session are dropped
         self._ssrc = 0
         self._udp: socket.socket | None = None
@@ -234,7 +235,7 @@ class VoiceConnection:
                     self._drop_socket(code)
                 case Discover(ssrc, host, port):
                     self._begin_session(ssrc)
-                    self._begin(self._discover(self._session, ssrc, host, port))
+                    self._discovery = self._begin(self._discover(self._session, ssrc, host, port))
                 case Describe(mode, key, dave_version):
                     self._dave = DaveStatus(dave_version)
                     self._begin(self._open_media(self._session, mode, key, dave_version))
@@ -261,6 +262,8 @@ class VoiceConnection:
     def _begin_session(self, ssrc: int) -> None:
         self._session += 1
         self._ssrc = ssrc
+        if self._discovery is not None:
+            self._discovery.cancel()
         self._drop_media()
 
     def _drop_media(self) -> None:
@@ -291,12 +294,12 @@ class VoiceConnection:
             return
         self._udp, self.udp_port = udp, udp.getsockname()[1]
         try:
-            found = await discover(udp, ssrc)
+            found: tuple[str, int] | None = await discover(udp, ssrc)
         except NoAnswer:
-            self._fail(session, NodeReason.UDP_BLOCKED)
-            return
+            found = None
         if session == self._session:
-            self._do(self._gateway.discovered(*found))
+            gateway = self._gateway
+            self._do(gateway.undiscovered(self._loop.time()) if found is None else gateway.discovered(*found))
 
     async def _open_media(self, session: int, mode: str, key: bytes, dave_version: int) -> None:
         udp, self._udp = self._udp, None
@@ -351,10 +354,11 @@ class VoiceConnection:
         if socket is not None:
             socket.hang_up(1000 if code is None else code)
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _set_timer(self) -> None:
         due_s = self._gateway.due_s
