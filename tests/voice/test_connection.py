@@ -125,15 +125,14 @@ async def test_a_server_that_does_not_answer_over_udp_is_asked_again_in_a_new_se
     player, time = FakePlayer(), LoopTime()
     put(voices, player)
     parts.answers_discovery = False
-    for number in range(3):
-        parts.ready(number)
-        while len(parts.sockets) == number + 1:
-            assert player.shown[-1].phase is VoicePhase.CONNECTING
-            time.forward(0.05)
-            await asyncio.sleep(0)
-        assert parts.sockets[number].hung_up == 1000
+    parts.ready(0)
+    while len(parts.sockets) == 1:
+        assert player.shown[-1].phase is VoicePhase.CONNECTING
+        time.forward(0.05)
+        await asyncio.sleep(0)
+    assert parts.sockets[0].hung_up == 1000
     parts.answers_discovery = True
-    await parts.describe(3)
+    await parts.describe(1)
     await until_phase(player, VoicePhase.CONNECTED)
 
 
@@ -159,7 +158,7 @@ async def test_a_server_that_never_answers_over_udp_is_given_up(voices: Voices, 
     player, time = FakePlayer(), LoopTime()
     put(voices, player)
     parts.answers_discovery = False
-    for number in range(5):
+    for number in (0, 1):
         parts.ready(number)
         while len(parts.sockets) == number + 1 and player.shown[-1].phase is VoicePhase.CONNECTING:
             time.forward(0.05)

@@ -130,6 +130,7 @@ class VoiceGateway:
         self._stage_ends_s: float | None = None  # when the try begins, or has taken too long
         self._live_since_s: float | None = None
         self._was_live = False
+        self._was_silent = False  # over UDP, at the last try
         self._cause = closed_for(NodeReason.UNREACHABLE)  # of the last failed try
         self._interval_s = 0.0
         self._beats_s: float | None = None
@@ -233,15 +234,18 @@ class VoiceGateway:
         """Takes the address of this machine as the server sees it."""
         if self._stage is not _Stage.DISCOVERING or self.mode is None:
             return ()
-        self._stage = _Stage.SELECTING
+        self._stage, self._was_silent = _Stage.SELECTING, False
         data = {"address": host, "port": port, "mode": self.mode}
         return (_say(_SELECT, {"protocol": "udp", "data": data}),)
 
     def undiscovered(self, now_s: float) -> Orders:
-        """To be called when the server did not answer over UDP."""
+        """To be called when the server did not answer over UDP. The second time in a row is final, so that a firewall
+        is told soon."""
         if self._stage is not _Stage.DISCOVERING:
             return ()
-        self._cause = closed_for(NodeReason.UDP_BLOCKED)
+        if self._was_silent:
+            return self.fail(NodeReason.UDP_BLOCKED)
+        self._was_silent, self._cause = True, closed_for(NodeReason.UDP_BLOCKED)
         return (HangUp(LEFT), *self._try_again(now_s))
 
     def speaking(self, is_speaking: bool) -> Orders:
