@@ -20,10 +20,12 @@ from tests.support.voice_players import (
     join,
     no_more_lost_than_told,
     packets_of_song,
+    until_voice,
     voice,
 )
 from tests.support.voice_server import voice_server
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.voice_gateway import MODES
 
 _FIRST_HZ: Final = 400
 _SECOND_HZ: Final = 1_500
@@ -68,6 +70,16 @@ async def test_the_channel_hears_the_first_sample_of_a_player_that_begins_with_a
         session = await server.session(1)
         heard = await session.heard(20, more=False)
         await no_more_lost_than_told(node, [packet.sound for packet in heard], packets_of_song(node))
+
+
+async def test_the_other_mode_of_encryption(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate) as server:
+        server.wrong_ready = {"modes": [MODES[1]]}
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        heard = await session.heard(20)
+        assert (await until_voice(node, "p", "connected"))["mode"] == MODES[1]
+        assert heard[10].payload in packets_of_song(node)
 
 
 async def test_an_overlay_sounds_in_a_pause(node: RunningNode, certificate: Path) -> None:
