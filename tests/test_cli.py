@@ -149,22 +149,18 @@ def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str, text:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "line"),
+    ("arguments", "line"),
     [
-        (("--config", "none.toml"), {}, "none.toml: cannot be read: No such file or directory"),
-        (("--port", "many"), {}, 'option --port: server.port: Input should be a valid integer, not "many"'),
-        (("--port", "70000"), {}, "option --port: server.port: Input should be less than or equal to 65535, not 70000"),
-        (("--host", ""), {}, "option --host: server.host: must be an address"),
-        ((), {"TONEARM_SERVER__PROT": "1"}, "environment variable TONEARM_SERVER__PROT: there is no such key; did you"),
-        (("--host", "192.0.2.1", "--port", "0"), {}, "cannot listen on 192.0.2.1:0: cannot assign requested address"),
-        (("--host", "name.invalid", "--port", "0"), {}, "cannot listen on name.invalid:0"),
-        (("--host", "2001:db8::1", "--port", "0"), {}, "cannot listen on [2001:db8::1]:0"),
+        (("--config", "none.toml"), "none.toml: cannot be read: No such file or directory"),
+        (("--port", "many"), 'option --port: server.port: Input should be a valid integer, not "many"'),
+        (("--host", ""), "option --host: server.host: must be an address"),
+        (("--host", "192.0.2.1", "--port", "0"), "cannot listen on 192.0.2.1:0: cannot assign requested address"),
+        (("--host", "name.invalid", "--port", "0"), "cannot listen on name.invalid:0"),
+        (("--host", "2001:db8::1", "--port", "0"), "cannot listen on [2001:db8::1]:0"),
     ],
 )
-def test_serve_refuses_what_it_cannot_do(
-    tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], line: str
-) -> None:
-    result = run_tonearm("serve", *arguments, folder=tmp_path, variables=variables)
+def test_serve_refuses_what_it_cannot_do(tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
+    result = run_tonearm("serve", *arguments, folder=tmp_path)
     assert result.returncode == (3 if "listen" in line else 2)
     assert result.stderr.startswith(f"tonearm: {line}")
     assert result.stderr.count("\n") == 1

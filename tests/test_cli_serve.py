@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import RunningTonearm, run_tonearm
-from tests.support.e2e_players import create
 from tests.support.running_node import running_node
 from tonearm.config.schema import Config
 from tonearm.process import ExitCode
@@ -192,16 +191,6 @@ async def test_the_commands_to_try_work_as_printed(tmp_path: Path) -> None:
         rest, errors = listener.communicate()
         assert b"Stopped." in rest
         assert (listener.wait(), errors) == (0, b"")
-
-
-async def test_a_listener_hears_that_the_node_stops(tmp_path: Path) -> None:
-    async with running_node(tmp_path) as node:
-        await create(node, "p", str(Path(__file__).parent.parent / "src/tonearm/clips/welcome.opus"))
-        listener = RunningTonearm("listen", "p", "--url", node.url, "--wait", "1", folder=tmp_path)
-        listener.stdout.readline()
-    rest, _ = listener.communicate()
-    assert b"The node is shutting down." in rest
-    assert listener.wait() == ExitCode.UNREACHED  # it did not come back
 
 
 async def test_the_clip_plays_where_only_some_folders_may_be_read_and_is_not_offered_where_none_may(

@@ -64,9 +64,6 @@ async def test_players_and_queue(node: RunningNode) -> None:
     assert "clip" in tonearm(node, "queue", "lobby").stdout
     (waiting,) = map(json.loads, tonearm(node, "queue", "lobby", "--json").stdout.splitlines())
     assert (waiting["title"], waiting["length"]) == ("clip", 200)
-    missing = tonearm(node, "queue", "nobody")
-    assert (missing.returncode, missing.stdout) == (1, "")
-    assert missing.stderr.startswith("tonearm: There is no player 'nobody'; `tonearm players` shows")
 
 
 def test_tables_have_a_line_for_each_in_so_many_columns(tmp_path: Path) -> None:
@@ -93,9 +90,6 @@ def test_info(node: RunningNode) -> None:
     assert shown.returncode == 0
     assert "0:02" in shown.stdout
     assert json.loads(tonearm(node, "info", "song.wav", "--json").stdout)["info"]["length"] == 2000
-    missing = tonearm(node, "info", "missing.wav")
-    assert missing.returncode == 1
-    assert "file" in missing.stderr
 
 
 def test_play_to_the_end(node: RunningNode) -> None:
@@ -103,9 +97,6 @@ def test_play_to_the_end(node: RunningNode) -> None:
     assert (played.returncode, played.stdout, played.stderr) == (0, "clip\nclip\n", "")
     events = [json.loads(line) for line in tonearm(node, "play", "clip.wav", "--json", "--silent").stdout.splitlines()]
     assert {"TrackStart", "TrackEnd"} <= {event["op"] for event in events}
-    failed = tonearm(node, "play", "missing.wav")
-    assert failed.returncode == 1
-    assert "file" in failed.stderr.lower()
 
 
 def test_play_at_a_terminal(node: RunningNode) -> None:

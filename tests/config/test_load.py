@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tonearm.config.load import THIS_MACHINE, LoadedConfig, Machine, config_template, effective_values, load_config
+from tonearm.config.load import THIS_MACHINE, LoadedConfig, Machine, effective_values, load_config
 from tonearm.config.problem import ConfigError, Given
 from tonearm.config.schema import Config
 
@@ -193,10 +193,6 @@ def test_the_resolver_is_enabled_with_its_extra(load: Load) -> None:
 @pytest.mark.parametrize("text", [b"\xef\xbb\xbf[server]\nport = 1\n", b"[server]\r\nport = 1\r\n"])
 def test_files_of_other_editors_are_fine(load: Load, text: bytes) -> None:
     assert load(text).config.server.port == 1
-
-
-def test_the_template_is_the_defaults(load: Load) -> None:
-    assert load(config_template()).config == Config()
 
 
 def test_without_a_path_the_file_of_the_folder_is_read(tmp_path: Path) -> None:

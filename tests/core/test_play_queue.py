@@ -51,8 +51,3 @@ def test_a_track_that_never_gave_audio_comes_back_in_no_mode(
 ) -> None:
     selection = select_next(mode, reason, "now", tuple(queue), drops_current=True)
     assert selection == Selection(track, tuple(queue_then))
-
-
-def test_words_of_the_interface() -> None:
-    assert [mode.value for mode in LoopMode] == ["none", "track", "queue"]
-    assert [reason.value for reason in EndReason] == ["finished", "skipped", "loadFailed", "stopped", "replaced"]

@@ -4,10 +4,9 @@ import json
 import shutil
 import subprocess
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.support.missing_programs import needs
 from tonearm.core.filters import Compressor, Effects, Filters, Limiter, Normalization
@@ -45,15 +44,15 @@ OFF = Normalization(mode="off")
 
 
 @needs("node")
-@pytest.mark.parametrize("limiter", [None, Limiter(), Limiter(enabled=True), Limiter(enabled=False)])
-@pytest.mark.parametrize("normalization", [None, OFF, Normalization()])
-@pytest.mark.parametrize("compressor", [None, Compressor()])
-def test_the_limiter_is_on_when_the_node_has_it_on(
-    tmp_path: Path, limiter: Limiter | None, normalization: Normalization | None, compressor: Compressor | None
-) -> None:
-    effects = Effects(limiter=limiter, normalization=normalization, compressor=compressor)
-    expected = effects.limits(with_overlays=False, crossfades=False)
-    assert called(tmp_path, ("isLimiting", state_of(effects))) == [expected]
+def test_the_limiter_is_on_when_the_node_has_it_on(tmp_path: Path) -> None:
+    limiters = (None, Limiter(), Limiter(enabled=True), Limiter(enabled=False))
+    every = [
+        Effects(limiter=limiter, normalization=normalization, compressor=compressor)
+        for limiter, normalization, compressor in product(limiters, (None, OFF, Normalization()), (None, Compressor()))
+    ]
+    shown = called(tmp_path, *(("isLimiting", state_of(effects)) for effects in every))
+    for effects, is_limiting in zip(every, shown, strict=True):
+        assert is_limiting == effects.limits(with_overlays=False, crossfades=False), effects
 
 
 @needs("node")

@@ -60,7 +60,7 @@ def play(hand: Any, coming: Iterator[tuple[float, int]], seconds: float, standst
 NEVER = (0.0, 0.0)
 
 
-@pytest.mark.parametrize("faster_ppm", [500.0, 0.0, -500.0])
+@pytest.mark.parametrize("faster_ppm", [500.0, -500.0])
 def test_an_hour_of_two_clocks_that_differ(faster_ppm: float) -> None:
     hour_s = 3600.0
     hand = frames_in_hand()

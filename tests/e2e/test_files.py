@@ -189,7 +189,10 @@ async def test_folders_are_those_of_the_configuration(tmp_path: Path) -> None:
         assert names(await files(node, f"/0{other}")) == ["other.wav"]
 
 
-async def test_who_may_play_no_files_sees_none_and_sends_none(tmp_path: Path) -> None:
+async def test_who_may_play_no_files_sees_none_and_sends_none(tmp_path: Path, node: RunningNode) -> None:
+    answer = await send(node, "a.wav")
+    assert refused(answer) == (403, "uploads_off")
+    assert "library.uploads" in answer.json()["message"]
     (tmp_path / "song.wav").write_bytes(SONG)
     async with running_node(tmp_path, uploading(tmp_path)) as node:
         for method, target in (
@@ -202,10 +205,6 @@ async def test_who_may_play_no_files_sees_none_and_sends_none(tmp_path: Path) ->
     async with running_node(tmp_path, "[sources]\nfiles = false\n") as node:
         assert refused(await node.request("GET", "/v0/files")) == (403, "source_refused")
         assert refused(await send(node, "a.wav")) == (403, "source_refused")
-    async with running_node(tmp_path, "") as node:
-        answer = await send(node, "a.wav")
-        assert refused(answer) == (403, "uploads_off")
-        assert "library.uploads" in answer.json()["message"]
     assert not (tmp_path / "sent").exists()
 
 
@@ -294,7 +293,10 @@ async def test_a_full_disk_is_told(tmp_path: Path) -> None:
         assert (await send(node, "a.wav")).status == 201
 
 
-async def test_the_client_lists_and_sends(tmp_path: Path) -> None:
+async def test_the_client_lists_and_sends(tmp_path: Path, node: RunningNode) -> None:
+    async with NodeClient(node.url) as client:
+        with pytest.raises(Forbidden, match=r"library\.uploads"):
+            await client.send_file(SONG, "a.wav")
     (tmp_path / "here.wav").write_bytes(SONG)
     async with running_node(tmp_path, uploading(tmp_path)) as node, NodeClient(node.url) as client:
         kept = await client.send_file(tmp_path / "here.wav")
@@ -310,6 +312,3 @@ async def test_the_client_lists_and_sends(tmp_path: Path) -> None:
             await client.files("/0/none")
         with pytest.raises(BadRequest, match="audio"):
             await client.send_file(b"x", "a.txt")
-    async with running_node(tmp_path) as node, NodeClient(node.url) as client:
-        with pytest.raises(Forbidden, match=r"library\.uploads"):
-            await client.send_file(SONG, "a.wav")

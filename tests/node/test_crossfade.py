@@ -1,7 +1,6 @@
 """Crossfades as a listener hears them, and what the events say meanwhile."""
 
 import numpy as np
-import pytest
 
 from tests.support.node_in_process import Listening, padded
 from tests.support.shelf import Shelf, samples
@@ -32,10 +31,8 @@ async def two_songs(
     return Listening(node, "p"), [pcm for _, pcm in songs]
 
 
-@pytest.mark.parametrize("curve", CrossfadeCurve)
-async def test_the_next_track_comes_in_under_the_end_of_the_one_before(
-    node: Node, shelf: Shelf, curve: CrossfadeCurve
-) -> None:
+async def test_the_next_track_comes_in_under_the_end_of_the_one_before(node: Node, shelf: Shelf) -> None:
+    curve = CrossfadeCurve.LINEAR
     player, (first, second) = await two_songs(node, shelf, 1.5, duration_ms=500, curve=curve)
     await player.wait_state("idle")
     expected = faded(first, second, samples_of_ms(1_000), samples_of_ms(500), curve)

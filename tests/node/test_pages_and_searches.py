@@ -382,19 +382,3 @@ async def test_a_track_whose_link_expires_goes_on_at_the_same_sample(server: Med
         assert player.failures == []
         player.require_no_underrun()
         assert resolved(server) == ["/api/told"] * 2
-
-
-async def test_a_link_that_expires_behind_a_page_that_is_gone_fails_once_with_the_pages_reason(
-    server: MediaServer,
-) -> None:
-    song = wav(music(4.0))
-    old = server.serve("/old.wav", in_turn(media(song, cut_after=len(song) // 3), answer_of(410)))
-    server.serve("/api/told", in_turn(told(old), answer_of(404)))
-    async with running_node(SETTINGS, resolver=fake_sites()) as node:
-        await node.create_player("p", server.url("/fake/told"), {})
-        player = Listening(node, "p")
-        await player.events.wait_for("TrackException", 1)
-        await player.wait_state("idle")
-        (event,) = player.events.named("TrackException")
-        assert event["error"]["code"] == "resolve_failed"
-        assert "HTTP Error 404" in event["error"]["message"]

@@ -108,9 +108,6 @@ def serve_form(server: MediaServer, form: str, path: str, *links: str) -> str:
     [
         ("m3u", "pls", "in.pls"),  # what directories of stations give: VLC and mpv play all of these
         ("m3u", "pls", "tune-in?id=1"),
-        ("pls", "m3u", "in.m3u"),
-        ("m3u", "m3u", "in.m3u"),
-        ("xspf", "pls", "in.pls"),
         ("asx", "asx", "in.asx"),
         ("pls", "xspf", "in"),
     ],

@@ -118,10 +118,10 @@ class Call:
         for other in others:
             await self.add(other)
 
-    async def join(self, user_id: int, *, is_announced: bool = True) -> Ear:
+    async def join(self, user_id: int) -> Ear:
         """Somebody comes: an ear commits where there is one in the group, else the bot."""
         ear = self.ears[user_id] = Ear(self, user_id)
-        if self.bot is not None and is_announced:
+        if self.bot is not None:
             await self.bot.send(11, {"user_ids": [str(user_id)]})
         await self.add(ear)
         return ear
@@ -185,19 +185,6 @@ class Call:
         await self._change(self.sender.proposals(self.epoch, remove=(leaf,)), None)
         await self.add(self.bot)
 
-    async def begin_anew(self) -> None:
-        """Epoch 1: the group is founded again by all who are there."""
-        bot, users = self.bot, tuple(self.ears)
-        assert bot is not None
-        for ear in self.ears.values():
-            ear.begin()
-        self.leaves, self.epoch = [], 0
-        bot.forget_key_package()
-        await bot.send(24, {"epoch": 1, "protocol_version": 1})
-        await bot.next_key_package()
-        await self.found(*users)
-        await self.add(bot)
-
 
 class VoiceSession:
     """What one Identify began. `said` are the messages of the bot, by opcode, without heartbeats; `packets` what came
@@ -212,7 +199,6 @@ class VoiceSession:
         self.key = KEY_HEAD + os.urandom(32 - len(KEY_HEAD))
         self.mode = ""
         self.said: list[tuple[int, Any]] = []
-        self.heartbeats: list[dict[str, Any]] = []
         self.packets: list[Packet] = []
         self.count = 0  # of those that are no silence
         self.keepalives: list[int] = []
@@ -308,15 +294,11 @@ class VoiceServer(asyncio.DatagramProtocol):
         self.changes = Changes()
         self.endpoint = ""
         self.dials = 0
-        self.heartbeat_interval_ms = 41_250
-        self.modes: list[str] = ["aead_aes128_old", *MODES]
         self.wrong_ready: dict[str, Any] = {}
         self.wrong_description: dict[str, Any] = {}
         self.wrong_resume: int | None = None  # the code with which each Resume is refused
         self.wrong_identify: int | None = None
-        self.acknowledges = True
         self.keeps_packets = True  # else the newest one only
-        self.says_hello = True
         self.on_socket: Callable[[web.WebSocketResponse], Any] | None = None  # instead of Hello
         self.redirects_to = ""
         self._udp: asyncio.DatagramTransport | None = None
@@ -378,8 +360,7 @@ class VoiceServer(asyncio.DatagramProtocol):
         await socket.prepare(request)
         if self.on_socket is not None:
             await self.on_socket(socket)
-        if self.says_hello:
-            await socket.send_json({"op": 8, "d": {"heartbeat_interval": self.heartbeat_interval_ms}})
+        await socket.send_json({"op": 8, "d": {"heartbeat_interval": 41_250}})
         session: VoiceSession | None = None
         async for message in socket:
             if message.type is aiohttp.WSMsgType.TEXT:
@@ -406,7 +387,8 @@ class VoiceServer(asyncio.DatagramProtocol):
             self._by_ssrc[session.ssrc] = session
             assert self._udp is not None
             host, port = self._udp.get_extra_info("sockname")
-            ready = {"ssrc": session.ssrc, "ip": host, "port": port, "modes": self.modes, "heartbeat_interval": 1}
+            modes = ["aead_aes128_old", *MODES]
+            ready = {"ssrc": session.ssrc, "ip": host, "port": port, "modes": modes, "heartbeat_interval": 1}
             await session.send(2, {**ready, **self.wrong_ready})
             if self.call is not None:
                 self.call.bot = session
@@ -425,9 +407,7 @@ class VoiceServer(asyncio.DatagramProtocol):
             return session
         assert session is not None
         if op == 3:
-            session.heartbeats.append(data)
-            if self.acknowledges:
-                await session.send(6, {"t": data["t"]})
+            await session.send(6, {"t": data["t"]})
             return session
         session.said.append((op, data))
         if op == 1:

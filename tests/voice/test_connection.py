@@ -1,8 +1,10 @@
 """A voice connection and the voice of a player, with sockets and media that the test plays."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import cast
 
 import pytest_asyncio
@@ -16,6 +18,7 @@ from tonearm.core.voice import (
     VoiceCredentials,
     VoiceEndpoint,
     VoicePhase,
+    VoiceSettings,
     VoiceTarget,
 )
 from tonearm.node.parts import wall_ms
@@ -41,10 +44,12 @@ async def parts() -> AsyncIterator[VoiceParts]:
 
 
 @asynccontextmanager
-async def with_voices(parts: VoiceParts, move_limit_s: float, chance: float = 0.5) -> AsyncIterator[Voices]:
+async def with_voices(
+    parts: VoiceParts, move_limit_s: float, chance: float = 0.5, settings: VoiceSettings = SETTINGS
+) -> AsyncIterator[Voices]:
     guard, dialler = AddressGuard(private_networks=True), cast("GatewayDialler", parts)
     processes = cast("VoiceProcesses", parts)
-    ways = VoiceWays(SETTINGS, dialler, guard, processes, wall_ms, move_limit_s, lambda: chance)
+    ways = VoiceWays(settings, dialler, guard, processes, wall_ms, move_limit_s, lambda: chance)
     voices = Voices(ways)
     try:
         yield voices
@@ -212,15 +217,24 @@ async def test_a_close_whose_words_hold_a_secret_is_told_without_them(voices: Vo
     assert (close.code, close.reason) == (4004, "authentication failed")
 
 
+async def test_a_try_takes_no_longer_than_is_configured(parts: VoiceParts) -> None:
+    async with with_voices(parts, 10_000.0, settings=replace(SETTINGS, connect_timeout_s=0.01)) as voices:
+        put(voices, FakePlayer())
+        await eventually(lambda: parts.sockets[0].hung_up is not None, "the first try is given up")
+
+
 def test_a_heartbeat_may_be_due_at_once() -> None:
     """On the loop that a node has; it gives no timer for what is due already."""
 
     async def join() -> None:
         async with voice_parts() as parts, with_voices(parts, 10_000.0, chance=0.0) as voices:
-            put(voices, FakePlayer())
+            player = FakePlayer()
+            put(voices, player)
             await parts.describe(0)
             await parts.changes.until(lambda: len(parts.media) == 1, "media")
-            assert any('"op":3,' in str(said) for said in parts.sockets[0].said)
+            (heartbeat,) = (json.loads(said) for said in parts.sockets[0].said if '"op":3,' in str(said))
+            say(parts.sockets[0].reports, 6, heartbeat["d"])
+            assert player.shown[-1].ping_ms is not None
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(join())

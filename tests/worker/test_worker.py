@@ -255,7 +255,7 @@ def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path
 # Memory
 
 
-@pytest.mark.parametrize("memory_limit_mb", [LEAST_MB, 400, 1280])
+@pytest.mark.parametrize("memory_limit_mb", [LEAST_MB, 1280])
 def test_its_threads_reserve_no_memory_that_the_limit_would_count(memory_limit_mb: int, song_wav: Path) -> None:
     with running_decoder(memory_limit_mb, sys.executable) as driver:
         driver.begin()

@@ -63,13 +63,6 @@ def test_a_tone_of_997_hz_in_both_channels_is_as_loud_as_its_level(level_db: flo
     assert levels.peaks_db == pytest.approx((level_db, level_db), abs=0.05)
 
 
-def test_momentary_loudness_forgets_after_400_ms() -> None:
-    meters, _ = heard(tone(997, 1.0, level=dbfs(-10.0)), tone(997, 0.42, level=dbfs(-23.0)))
-    assert meters.take().momentary_lufs == pytest.approx(-23.0, abs=0.1)
-    meters, _ = heard(tone(997, 0.3, level=dbfs(-10.0)))
-    assert meters.take().momentary_lufs == -math.inf
-
-
 @pytest.mark.parametrize(
     ("hertz", "degrees", "sample_peak_db"),
     [(12_000, 0.0, -6.0), (12_000, 45.0, -9.0), (8_000, 60.0, -7.25), (6_000, 67.5, -6.7)],

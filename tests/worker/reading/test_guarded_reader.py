@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.audio_files import Signal, flac, music, opus
 from tests.support.hand_time import HandTime
-from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.worker.media.media import open_media
 from tonearm.worker.media.opening import open_audio
 from tonearm.worker.reading.guarded_reader import (
@@ -71,7 +71,7 @@ def test_bytes_that_only_trickle_are_a_timeout(encode: Callable[[Signal], bytes]
 
     with pytest.raises(PlayError) as caught:
         open_media(Trickle(encode(music(3.0))), name="song", content_type=None, size_bytes=None, now_s=clock.now_s)
-    assert caught.value.failure.code is FailureCode.TIMEOUT
+    assert (caught.value.failure.code, caught.value.failure.stage) == (FailureCode.TIMEOUT, Stage.DECODE)
     assert len(taken) < 30
 
 
