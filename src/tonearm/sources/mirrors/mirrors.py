@@ -16,14 +16,14 @@ from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import RESOLVING, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist, PlaylistEntry
-from tonearm.core.printable import one_line
+from tonearm.core.printable import one_line, text_for_logs
 from tonearm.core.recordings import Recording, fitting, nearest
 from tonearm.core.service_links import MIRRORED_SEARCHES, Service, ServiceLink, service_link, service_without_mirrors
 from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri, search_uri, uri_for_logs
 from tonearm.core.track_info import Mirror, PageFacts
 from tonearm.sources.http.client import HttpClient
 from tonearm.sources.mirrors.requests import ServiceClient, ServiceRefused, service_error
-from tonearm.sources.mirrors.services import Apple, Deezer, MusicService, RecordingList
+from tonearm.sources.mirrors.services import MOST_LISTED, Apple, Deezer, MusicService, RecordingList
 from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.mirrors.spotify import NEEDS_KEYS, Spotify
 from tonearm.sources.resolver.answers import Judge
@@ -38,6 +38,7 @@ _MOST_TRIED: Final = 3  # matching recordings whose pages are tried until one pl
 _KEPT_S: Final = 24 * 3600.0
 _MOST_KEPT: Final = 4096
 _SHOWN_CHARACTERS: Final = 100
+_MAX_LOGGED_CHARACTERS: Final = 500
 _PLAYS_ALONE: Final = "Give the title and the artist as words, or a link of another site."
 
 
@@ -237,9 +238,17 @@ class Mirrors:
                 reasons[error.message] = None
         if not entries:
             raise service_error(service, next(iter(reasons)).rstrip("."))
-        if listed.total > len(listed.tracks):
-            reasons[f"Only the first {len(listed.tracks)} tracks are taken."] = None
+        unknown = listed.total - len(listed.tracks)
+        if unknown > 0 and len(listed.tracks) == MOST_LISTED:
+            reasons[f"Only the first {MOST_LISTED} tracks are taken."] = None
+        elif unknown > 0:
+            reasons[f"{service} does not say what {unknown} of the {listed.total} tracks are."] = None
+        if listed.may_go_on:
+            reasons[listed.may_go_on] = None
         left_out = LeftOut.because(max(listed.total - len(entries), 1), reasons) if reasons else LeftOut()
+        if left_out.count:
+            told = text_for_logs(" ".join(left_out.reasons))[:_MAX_LOGGED_CHARACTERS]
+            log.warning("a list of %s is taken without %d of its tracks: %s", service, left_out.count, told)
         return Playlist(
             tuple(entries),
             left_out,
