@@ -253,6 +253,30 @@ async def test_a_page_of_a_refused_address_is_not_looked_at(server: MediaServer)
         assert server.connections == 0
 
 
+async def test_a_search_whose_first_result_cannot_be_opened_is_one_of_the_next_two(server: MediaServer) -> None:
+    song = server.serve("/song.mp3", media(BODY))
+    server.serve("/api/told?2", told(server.url("/gone.mp3")))
+    server.serve("/api/told?3", told(song))
+
+    def finds(*pages: str) -> None:
+        results = [{"_type": "url", "url": server.url(f"/fake/{page}")} for page in pages]
+        server.serve("/api/search", media(json.dumps(results).encode(), ranges=False))
+
+    async with opener(resolver=fake_sites()) as opening:
+        await opening.start()
+        search = opening.admit(parse_source_uri(f"fakesearch:{server.port} x", from_client=True))
+        finds("gone", "told?2", "told?3")
+        opened = await opening.open(search)
+        assert isinstance(opened, OpenedSource)
+        assert opened.page is not None
+        assert opened.page.opened_uri == song
+        await opened.close()
+        assert await opening.direct_uri(search) == server.url("/gone.mp3")  # which nobody has asked for
+        finds("gone", "told?2", "told?2", "told?3")
+        with pytest.raises(PlayError, match="This video is private"):
+            await opening.open(search)
+
+
 async def test_direct_uris_and_refusals_of_what_was_given() -> None:
     blocked = [compile_pattern("secret")]
     async with opener(resolver=fake_sites(), blocked=blocked) as opening:

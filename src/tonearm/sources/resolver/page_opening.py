@@ -1,7 +1,7 @@
 """Opens a URI that may be a page: by the link behind it, as a list of tracks, or directly."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from tonearm.core.errors import LimitReached
 from tonearm.core.failure import PlayError
@@ -14,12 +14,16 @@ from tonearm.sources.resolver.answers import Judge, ResolvedPage
 from tonearm.sources.resolver.pages import MAX_LISTED, PageResolver
 
 Fetch: TypeAlias = Callable[[SourceUri, PageLink | None, Renew | None], Awaitable[OpenedSource | Playlist]]
-# A search plays the first permitted result out of this many.
+# A search plays the first permitted result out of this many that can be opened.
 _CANDIDATES: Final = 5
+_MOST_TRIED: Final = 3
+
+_T = TypeVar("_T")
 
 
 class PageOpening:
-    """Opens a page as the link behind it or as its list, a search as its first result, and any other URI directly.
+    """Opens a page as the link behind it or as its list, a search as its first result that can be opened, and any other
+    URI directly.
 
     A URI is a page when a permitted extractor is made for it or for where it redirects to, as the short links of share
     buttons do, and, with `generic` permitted, when it is HTML. `judge` is called for each entry of a list.
@@ -32,19 +36,20 @@ class PageOpening:
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """Raises `PlayError`."""
-        page = uri
         if uri.kind == "search":
-            page = await self._best_match(uri, report_wait)
-            found = await self._resolver.resolve(page, report_wait)
-        else:
-            source = await self.open_direct(uri, report_wait)
-            if not isinstance(source, SourceUri):
-                return source
-            page = source
-            opened = await self._resolver.open(page, self._judge, report_wait)
-            if isinstance(opened, Playlist):
-                return opened
-            found = opened
+
+            async def resolved(page: SourceUri) -> OpenedSource | Playlist:
+                return await self._fetched(page, await self._resolver.resolve(page, report_wait), report_wait)
+
+            return await self._best_match(uri, resolved, report_wait)
+        page = await self.open_direct(uri, report_wait)
+        if not isinstance(page, SourceUri):
+            return page
+        opened = await self._resolver.open(page, self._judge, report_wait)
+        return opened if isinstance(opened, Playlist) else await self._fetched(page, opened, report_wait)
+
+    async def _fetched(self, page: SourceUri, found: ResolvedPage, report_wait: ReportWait) -> OpenedSource | Playlist:
+        """What the link behind `page` leads to. Raises `PlayError`."""
 
         async def renew() -> PageLink:
             return (await self._resolver.resolve(page)).link
@@ -141,8 +146,11 @@ class PageOpening:
         """The link behind a page, `uri` itself when it is no page. For a request of a client. Raises `PlayError` and
         `LimitReached`."""
         if uri.kind == "search":
-            best = await self._best_match(uri, for_client=True)
-            return (await self._resolver.resolve(best, for_client=True)).link.uri
+
+            async def resolved(page: SourceUri) -> SourceUri:
+                return (await self._resolver.resolve(page, for_client=True)).link.uri
+
+            return await self._best_match(uri, resolved, for_client=True)
         if not self._resolver.resolves_any_page and not await self._resolver.is_page_after_all(uri):
             return uri  # whether it redirects to a page is found out when it plays
         source = await self.open_direct(uri)
@@ -153,10 +161,23 @@ class PageOpening:
         return uri
 
     async def _best_match(
-        self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
-    ) -> SourceUri:
+        self,
+        uri: SourceUri,
+        opened: Callable[[SourceUri], Awaitable[_T]],
+        report_wait: ReportWait = ignore_wait,
+        *,
+        for_client: bool = False,
+    ) -> _T:
+        """What `opened` gives for the first result of a search, or for a next one while that fails. Raises `PlayError`
+        with the failure of the first result."""
         found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait, for_client=for_client)
-        return found.entries[0].uri
+        problems: list[PlayError] = []
+        for entry in found.entries[:_MOST_TRIED]:
+            try:
+                return await opened(entry.uri)
+            except PlayError as error:
+                problems.append(error)
+        raise problems[0]
 
 
 def _entry(uri: SourceUri, page: ResolvedPage) -> PlaylistEntry:
