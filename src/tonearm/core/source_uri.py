@@ -63,6 +63,13 @@ _FRAGMENT: Final = re.compile(
     r"#t=(?:npt:)?([0-9]{1,9}(?:\.[0-9]{0,9})?)?(?:,([0-9]{1,9}(?:\.[0-9]{0,9})?))?$", re.ASCII
 )
 _ANY_FRAGMENT: Final = re.compile(r"#[a-z]{1,9}=[^/#]*$", re.ASCII)
+# Where a recording starts, as links of these sites say it: `?t=90`, `&t=1m30s`, `?start=90`, `#t=1:30`.
+_SITES_WITH_STARTS: Final = (
+    *(".youtube.com", ".youtu.be", ".youtube-nocookie.com", ".twitch.tv", ".vimeo.com", ".soundcloud.com"),
+    *(".dailymotion.com", ".bilibili.com"),
+)
+_START: Final = re.compile(r"[?&#](?:t|start)=([0-9hms:]{1,9})(?=[&#]|$)", re.ASCII)
+_TIME: Final = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s?)?|(?:([0-9]+):)?([0-9]+):([0-9]+)", re.ASCII)
 # `#audio=2` or `#audio=de`, alone or beside another fragment.
 _AUDIO: Final = re.compile(r"#(?:([^#]*)&)?audio=([A-Za-z0-9-]{1,35})(?:&([^#]*))?$", re.ASCII)
 # The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
@@ -216,9 +223,12 @@ def parse_source_uri(text: str, *, from_client: bool = False, is_address: bool =
     if from_client and (sound := _SOUND.fullmatch(whole)):
         sound_id = sound[1].lower()
         return SourceUri("sound", text, f"sound:{sound_id}", sound_id, start_ms=start_ms, end_ms=end_ms, audio=audio)
-    if whole == bare:
-        return _parse(text, text)
-    return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms, audio=audio)
+    uri = _parse(text, text if whole == bare else whole)
+    if not start_ms and end_ms is None:
+        start_ms = _start_on_page_ms(uri)
+    if whole == bare and not start_ms:
+        return uri
+    return replace(uri, start_ms=start_ms, end_ms=end_ms, audio=audio)
 
 
 def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
@@ -291,6 +301,17 @@ def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
     if end_ms is not None and end_ms <= start_ms:
         return text, 0, None
     return text[: found.start()], start_ms, end_ms
+
+
+def _start_on_page_ms(uri: SourceUri) -> int:
+    """Where the recording starts that a link of one of the usual sites names; 0 for any other URI."""
+    if not f".{uri.host}".endswith(_SITES_WITH_STARTS):
+        return 0
+    found = _START.search(uri.opened.replace("%3A", ":"))
+    time = None if found is None else _TIME.fullmatch(found[1])
+    if time is None:
+        return 0
+    return 1000 * sum(int(number) * unit_s for number, unit_s in zip(time.groups("0"), 2 * (3600, 60, 1), strict=True))
 
 
 def _parse(given: str, text: str) -> SourceUri:
