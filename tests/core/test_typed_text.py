@@ -5,6 +5,8 @@ from typing import Literal
 
 import pytest
 
+from tonearm.core.errors import BadRequest
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import TrackInfo
 from tonearm.core.typed_text import Meaning, what_is_meant
@@ -22,6 +24,7 @@ LONG = "x" * 300
         ("uri", "", ("https://youtu.be/x", "HTTP://radio.example", "ftp://radio.example/x", "spotify:track:4u")),
         ("uri", "", ("file:///srv/a", "sound:0a1b", "/srv/song.mp3", "./a", "../a", "~/a", *THERE)),
         ("uri", "https://", ("www.youtube.com/watch?v=x", "youtube.com/watch?v=x", f"radio.example/{LONG}")),
+        ("uri", "https://", ("web.archive.org/web/2026/https://radio.example/a.mp3",)),
         ("uri", "http://", ("radio.example:8000/live",)),
         # The last one is refused, with those that there are.
         ("search", "", ("ytsearch:AC/DC", "YTSearch: a b", "nosearch:x")),
@@ -44,3 +47,28 @@ def test_a_link_as_chats_write_it_is_the_link() -> None:
     for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n"):
         found = what_is_meant(typed, searches=(), default_search="ytsearch", is_there=lambda _: False)
         assert found == Meaning("uri", link)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "Listen to Night by Ada on #Radio\n{}",
+        "Night (Live) - {}",
+        "({})", "||{}||", "`{}`", "*{}*", '"{}".', "\u200b{}", "see [Night]({}), it is nice", "<{}>, or <{}>",
+    ],
+)  # fmt: skip
+def test_a_link_among_words_is_the_link(typed: str) -> None:
+    link = "https://radio.example/Night?a=b_"
+    found = what_is_meant(
+        typed.replace("{}", link), searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False
+    )
+    assert found == Meaning("uri", link)
+
+
+@pytest.mark.parametrize("typed", ["{} {}2", "<{}> <{}2>", "{}\n{}2", "one {} and {}2"])
+def test_several_links_are_refused_as_such(typed: str) -> None:
+    text = typed.replace("{}", "https://radio.example/")
+    found = what_is_meant(text, searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False)
+    assert found.kind == "uri"
+    with pytest.raises(BadRequest, match="several links"):
+        parse_source_uri(found.text, from_client=True)

@@ -86,6 +86,7 @@ _HOST_WITHOUT_SCHEME: Final = re.compile(
     rf"|(?![0-9]+:){_LABELS}[a-z0-9-]{{1,63}}:(?P<port>[0-9]{{1,5}})(?:[/?].*)?$",
     re.ASCII | re.IGNORECASE,
 )
+_SEVERAL_LINKS: Final = re.compile(r"https?:.*\shttps?://", re.ASCII | re.IGNORECASE | re.DOTALL)
 _SHOWN_CHARACTERS: Final = 200
 # The scheme of a link, its userinfo, and what follows up to the query or the fragment.
 _LINK: Final = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?//|https?:|)([^/?#@]*@)?([^?#]*)", re.ASCII | re.IGNORECASE)
@@ -206,13 +207,15 @@ def parse_source_uri(text: str, *, from_client: bool = False, is_address: bool =
     most = MAX_ADDRESS_CHARACTERS if is_address and text.startswith("file:") else MAX_URI_CHARACTERS
     if len(text) > most:
         raise BadRequest(f"A URI has at most {most} characters; this one has {len(text)}.")
+    bare = text.strip()
+    if _SEVERAL_LINKS.match(bare):
+        raise BadRequest("The text has several links; give one at a time.")
     if _BYTE.search(text):
         raise BadRequest(
             "The URI contains bytes that are not UTF-8; write the file as a file:// URI with each such byte as %XX."
         )
     if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text):
         raise BadRequest("The URI contains control characters; write them percent-encoded or leave them out.")
-    bare = text.strip()
     if not bare:
         raise BadRequest("The URI is empty; give an http or https URI, or the path of a file.")
     found = _SEARCH.fullmatch(bare) if from_client else None
