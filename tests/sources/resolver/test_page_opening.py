@@ -92,6 +92,23 @@ async def test_a_link_that_redirects_to_a_page_is_opened_as_the_page(server: Med
         assert (entry.uri.given, entry.title) == (short, "A title")
 
 
+async def test_a_video_in_a_list_that_is_private_is_looked_up_by_itself(server: MediaServer) -> None:
+    server.serve("/api/told?v=1&list=2", told(server.serve("/song.mp3", media(BODY))))
+    async with opener(resolver=fake_sites()) as opening:
+        entry = await opening.look_up(opening.admit(parse_source_uri(server.url("/fake/private-list?v=1&list=2"))))
+        assert isinstance(entry, PlaylistEntry)
+        assert entry.title == "A title"
+        with pytest.raises(PlayError, match="The playlist is private"):
+            await opening.look_up(opening.admit(parse_source_uri(server.url("/fake/private-list"))))
+
+
+async def test_a_list_has_no_videos_that_are_gone(server: MediaServer) -> None:
+    async with opener(resolver=fake_sites()) as opening:
+        listed = await opening.look_up(opening.admit(parse_source_uri(server.url("/fake/gone-in-it"))))
+        assert isinstance(listed, Playlist)
+        assert [entry.uri.given for entry in listed.entries] == [server.url("/fake/told")]
+
+
 async def test_any_html_is_a_page_when_generic_is_named(server: MediaServer) -> None:
     async with opener(resolver=GENERIC) as opening:
         song = server.serve("/song.mp3", media(BODY))

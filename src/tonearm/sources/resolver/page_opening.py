@@ -17,6 +17,7 @@ Fetch: TypeAlias = Callable[[SourceUri, PageLink | None, Renew | None], Awaitabl
 # A search plays the first permitted result out of this many that can be opened.
 _CANDIDATES: Final = 5
 _MOST_TRIED: Final = 3
+_IN_LIST: Final = "&list="  # as YouTube's links have it behind a video
 
 _T = TypeVar("_T")
 
@@ -114,7 +115,13 @@ class PageOpening:
             return None
         if isinstance(source, Playlist):
             return source
-        opened = await self._resolver.open(source, self._judge, whole=True, for_client=True)
+        try:
+            opened = await self._resolver.open(source, self._judge, whole=True, for_client=True)
+        except PlayError:
+            if _IN_LIST not in source.opened:
+                raise
+            # The list may be private, and the video in it is not.
+            opened = await self._resolver.open(source, self._judge, for_client=True)
         return opened if isinstance(opened, Playlist) else _entry(uri, opened)
 
     async def facts(self, uri: SourceUri) -> PlaylistEntry | None:
