@@ -31,6 +31,8 @@ LONG = "x" * 300
         ("search", "ytsearch:", ("Research: a story", "AC/DC Thunderstruck", "Mr. Brightside", "other.flac")),
         ("search", "ytsearch:", ("Artist: Title", "will.i.am - the.way/home", "Panic! at the disco.com/x", "~ nice ~")),
         ("search", "ytsearch:", ("夜のフェリー",)),
+        # Words, though they are base64 of paths, too.
+        ("search", "ytsearch:", ("Lyla", "L7", "Lyon")),
         # Songs, though a host and a port are written so, too.
         ("search", "ytsearch:", ("10:35", "4:44")),
     ],
