@@ -44,6 +44,12 @@ def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, t
             assert found == Meaning(kind, f"{prefix}{text}")
 
 
+def test_words_in_several_lines_are_searched() -> None:
+    for typed in ("The Lanterns\nNight\tFerry", "ytsearch:The Lanterns\r\n Night Ferry"):
+        found = what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False)
+        assert found == Meaning("search", "ytsearch:The Lanterns Night Ferry")
+
+
 def test_a_link_as_chats_write_it_is_the_link() -> None:
     link = "https://radio.example/Night_(Live).mp3?a=b"
     for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n"):

@@ -42,14 +42,14 @@ def what_is_meant(
         return Meaning("uri", bare)
     searched = _SEARCH.match(bare)
     if searched is not None and (searched[1].lower() in searches or not searched[2]):  # not `Research: a song`
-        return Meaning("search", bare)
+        return Meaning("search", " ".join(bare.split()))
     if _PATH.match(bare) or is_there(bare):
         return Meaning("uri", bare)
     if " " not in bare and (link := link_without_scheme(bare)):
         return Meaning("uri", link)
     if links := _IN_WORDS.findall(bare):  # of several, the error says that one at a time can be given
         return Meaning("uri", " ".join(dict.fromkeys(map(_without_end, links))))
-    return Meaning("search", f"{default_search}:{bare}")
+    return Meaning("search", f"{default_search}:{' '.join(bare.split())}")
 
 
 def _without_end(link: str) -> str:
