@@ -1,6 +1,6 @@
 """Opens a URI that may be a page: by the link behind it, as a list of tracks, or directly."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from tonearm.core.errors import LimitReached
@@ -13,7 +13,10 @@ from tonearm.sources.http.settings import PageLink, Renew
 from tonearm.sources.resolver.answers import Judge, ResolvedPage
 from tonearm.sources.resolver.pages import MAX_LISTED, PageResolver
 
-Fetch: TypeAlias = Callable[[SourceUri, PageLink | None, Renew | None], Awaitable[OpenedSource | Playlist]]
+Fetch: TypeAlias = Callable[
+    [SourceUri, PageLink | None, Renew | None, list[SourceUri]], Awaitable[OpenedSource | Playlist]
+]
+"""Fetches a URI, and adds it and its redirects to the list."""
 # A search plays the first permitted result out of this many that can be opened.
 _CANDIDATES: Final = 5
 _MOST_TRIED: Final = 3
@@ -57,7 +60,7 @@ class PageOpening:
 
         report_wait(OPENING)
         try:
-            fetched = await self._fetch(found.link.uri, found.link, renew)
+            fetched = await self._fetch(found.link.uri, found.link, renew, [])
         except ProxyError as error:
             self._resolver.proxy_failed(found.link.proxy, error)
             raise
@@ -75,23 +78,31 @@ class PageOpening:
         if is_page:
             return uri
         report_wait(OPENING)
+        hops: list[SourceUri] = []
         try:
-            source = await self._fetch(uri, None, None)
+            source = await self._fetch(uri, None, None, hops)
         except PlayError:
-            if is_page is None and await self._resolver.is_page_after_all(uri, report_wait):
-                return uri
+            # As where a page sends whoever is not signed in elsewhere, or refuses them.
+            if (page := await self._first_page(hops if is_page is None else hops[1:], report_wait)) is not None:
+                return page
             raise
         if isinstance(source, Playlist) or not is_html(source.content_type):
             return source
         try:
-            for page in dict.fromkeys((uri, source.uri)):
-                if self._resolver.resolves_any_page or await self._resolver.is_page_after_all(page, report_wait):
-                    await source.close()
-                    return page
+            page = uri if self._resolver.resolves_any_page else await self._first_page(hops, report_wait)
         except BaseException:
             await source.close()
             raise
-        return source
+        if page is None:
+            return source
+        await source.close()
+        return page
+
+    async def _first_page(self, uris: Sequence[SourceUri], report_wait: ReportWait) -> SourceUri | None:
+        for uri in uris:
+            if await self._resolver.is_page_after_all(uri, report_wait):
+                return uri
+        return None
 
     async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
         """A playlist's file or a page that lists others; None for a page that does not. For a request of a client.
