@@ -229,6 +229,10 @@ async def test_services_are_searched_like_sites() -> None:
         there.services.songs.clear()
         with pytest.raises(NothingFound):
             await there.opener.search(there.uri("dzsearch:x"), 5)
+        there.knows(Song(7, "Another", ("The Lanterns",), 100_000))  # which plays nowhere else
+        link = there.knows(replace(FERRY, number=8))
+        assert (await there.plays("dzsearch:x")).opened_uri == link
+        assert (await there.opener.direct_uri(there.uri("dzsearch:x"))).endswith("/song.mp3")
 
 
 async def test_short_links_lead_to_what_they_name() -> None:

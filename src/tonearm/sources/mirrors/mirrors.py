@@ -27,14 +27,13 @@ from tonearm.sources.mirrors.services import MOST_LISTED, Apple, Deezer, MusicSe
 from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.mirrors.spotify import NEEDS_KEYS, Spotify
 from tonearm.sources.resolver.answers import Judge
-from tonearm.sources.resolver.page_opening import PageOpening
+from tonearm.sources.resolver.page_opening import MOST_TRIED, PageOpening, first_opened
 
 log = logging.getLogger(__name__)
 
 THERE_ARE: Final = "Links of Spotify, Deezer and Apple Music are played from a site with the same recording."
 _CANDIDATES: Final = 10
 _MOST_HOPS: Final = 5
-_MOST_TRIED: Final = 3  # matching recordings whose pages are tried until one plays
 _KEPT_S: Final = 24 * 3600.0
 _MOST_KEPT: Final = 4096
 _SHOWN_CHARACTERS: Final = 100
@@ -129,11 +128,12 @@ class Mirrors:
         return service_link(uri) is not None or service_without_mirrors(uri) != ""
 
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
-        """The recording that a link names, or the tracks of a list; of a search, the first result. Raises
-        `PlayError`."""
+        """The recording that a link names, or the tracks of a list; of a search, the first result that can be opened.
+        Raises `PlayError`."""
         report_wait(RESOLVING)
         if uri.kind == "search":
-            uri = (await self.search(uri, 1)).entries[0].uri
+            found = await self.search(uri, MOST_TRIED)
+            return await first_opened(found, lambda track: self.open(track, report_wait))
         link = await self._link(uri)
         if link.kind != "track":
             return await self._list(link)
@@ -151,7 +151,7 @@ class Mirrors:
     async def page_of(self, uri: SourceUri) -> SourceUri:
         """The page that plays the recording named by `uri`. Raises `PlayError`."""
         if uri.kind == "search":
-            uri = (await self.search(uri, 1)).entries[0].uri
+            return await first_opened(await self.search(uri, MOST_TRIED), self.page_of)
         link = await self._link(uri)
         if link.kind != "track":
             uri = (await self._list(link)).entries[0].uri
@@ -283,7 +283,7 @@ class Mirrors:
                 fits = fitting(facts, found)
                 if fits:
                     until_s = self._now_s() + _KEPT_S
-                    chosen = _Chosen(facts, tuple((entry, by) for entry in fits[:_MOST_TRIED]), until_s)
+                    chosen = _Chosen(facts, tuple((entry, by) for entry in fits[:MOST_TRIED]), until_s)
                     self._keep(uri, chosen)
                     log.info("%s is played from %s", uri_for_logs(uri.given), uri_for_logs(fits[0].uri.given))
                     return chosen

@@ -19,7 +19,7 @@ Fetch: TypeAlias = Callable[
 """Fetches a URI, and adds it and its redirects to the list."""
 # A search plays the first permitted result out of this many that can be opened.
 _CANDIDATES: Final = 5
-_MOST_TRIED: Final = 3
+MOST_TRIED: Final = 3
 _IN_LIST: Final = "&list="  # as YouTube's links have it behind a video
 
 _T = TypeVar("_T")
@@ -186,16 +186,21 @@ class PageOpening:
         *,
         for_client: bool = False,
     ) -> _T:
-        """What `opened` gives for the first result of a search, or for a next one while that fails. Raises `PlayError`
-        with the failure of the first result."""
+        """As `first_opened`, for the results of a search."""
         found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait, for_client=for_client)
-        problems: list[PlayError] = []
-        for entry in found.entries[:_MOST_TRIED]:
-            try:
-                return await opened(entry.uri)
-            except PlayError as error:
-                problems.append(error)
-        raise problems[0]
+        return await first_opened(found, opened)
+
+
+async def first_opened(found: Playlist, opened: Callable[[SourceUri], Awaitable[_T]]) -> _T:
+    """What `opened` gives for the first entry, or for one of the next while that fails. Raises `PlayError` with the
+    failure of the first entry."""
+    problems: list[PlayError] = []
+    for entry in found.entries[:MOST_TRIED]:
+        try:
+            return await opened(entry.uri)
+        except PlayError as error:
+            problems.append(error)
+    raise problems[0]
 
 
 def _entry(uri: SourceUri, page: ResolvedPage) -> PlaylistEntry:
