@@ -52,7 +52,7 @@ def test_words_in_several_lines_are_searched() -> None:
 
 def test_a_link_as_chats_write_it_is_the_link() -> None:
     link = "https://radio.example/Night_(Live).mp3?a=b"
-    for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n"):
+    for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n", f"<{link}|Night, live>"):
         found = what_is_meant(typed, searches=(), default_search="ytsearch", is_there=lambda _: False)
         assert found == Meaning("uri", link)
 
@@ -66,7 +66,7 @@ def test_a_link_as_chats_write_it_is_the_link() -> None:
     ],
 )  # fmt: skip
 def test_a_link_among_words_is_the_link(typed: str) -> None:
-    link = "https://radio.example/Night?a=b_"
+    link = "https://radio.example/Night_(Live)?a=b_"
     found = what_is_meant(
         typed.replace("{}", link), searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False
     )

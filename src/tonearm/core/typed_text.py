@@ -12,7 +12,7 @@ _LINK: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*://|https?:|file:|sound:|spotify
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(\s*)\S", re.ASCII | re.IGNORECASE)
 # A link without a preview, or with words for it, as chats have them.
 _IN_MARKDOWN: Final = re.compile(
-    r"<(https?://[^<>\s]+)>|\[[^\[\]]*\]\(<?(https?://[^<>\s]+?)>?\)", re.ASCII | re.IGNORECASE
+    r"<(https?://[^<>|\s]+)(?:\|[^<>|]*)?>|\[[^\[\]]*\]\(<?(https?://[^<>\s]+?)>?\)", re.ASCII | re.IGNORECASE
 )
 # A link among words, as share buttons write it. Marks of chats and of sentences around it are no part of it.
 _IN_WORDS: Final = re.compile(r"https?://[^\s<>\"`|]+", re.IGNORECASE)
@@ -55,4 +55,6 @@ def what_is_meant(
 def _without_end(link: str) -> str:
     """`link` without the marks behind it."""
     bare = link.rstrip(_BEHIND_A_LINK)
-    return bare.rstrip(")") if "(" not in bare else bare
+    while bare.endswith(")") and bare.count(")") > bare.count("("):
+        bare = bare[:-1]
+    return bare
