@@ -83,6 +83,12 @@ def test_the_artists_own_upload_goes_before_others() -> None:
     assert fitting(FERRY, [near, others, own]) == [own, others, near]
 
 
+def test_what_has_the_whole_title_goes_before_what_has_its_name_only() -> None:
+    recording = wanted("Night Ferry (Ada's Version)", "The Lanterns")
+    first, again = found("Night Ferry", "The Lanterns"), found("Night Ferry (Ada\u2019s Version)", "The Lanterns", 246)
+    assert fitting(recording, [first, again]) == [again, first]
+
+
 def test_what_comes_closest_is_named() -> None:
     live, other = found("Night Ferry (Live)", "The Lanterns", 401), found("Another", "x")
     assert nearest(FERRY, [other, live]) is live

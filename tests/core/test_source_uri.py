@@ -231,6 +231,31 @@ def test_any_other_fragment_names_no_part(fragment: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "start_ms"),
+    [
+        ("https://youtu.be/X?t=90", 90_000),
+        ("https://www.youtube.com/watch?v=X&t=1h2m3s&list=Y", 3_723_000),
+        ("https://m.youtube.com/watch?v=X&t=1m30s#audio=2", 90_000),
+        ("https://www.youtube.com/embed/X?start=90", 90_000),
+        ("https://www.youtube.com/watch?v=X#t=1m30s", 90_000),
+        ("https://www.twitch.tv/videos/1?t=00h01m30s", 90_000),
+        ("https://soundcloud.com/a/b#t=1:30", 90_000),
+        ("https://soundcloud.com/a/b?si=x#t=1%3A02%3A03", 3_723_000),
+        ("https://youtu.be/X?t=90#t=5", 5_000),
+        *(
+            (f"https://youtu.be/X?{none}", 0)
+            for none in ("t=", "t=m:", "t=1700000000", "start_radio=1", "xt=9", "t=-9")
+        ),
+        *((f"{other}?t=90", 0) for other in ("https://youtube.example/X", "https://notyoutube.com/X", "/youtu.be/X")),
+    ],
+)
+def test_links_of_sites_name_a_start_in_their_own_way(text: str, start_ms: int) -> None:
+    uri = parse_source_uri(text)
+    assert (uri.start_ms, uri.end_ms) == (start_ms, None)
+    assert "?t=90" not in text or uri.opened.endswith("?t=90")
+
+
+@pytest.mark.parametrize(
     ("start_ms", "end_ms", "text"),
     [(0, None, ""), (1500, None, "#t=1.500"), (0, 20, "#t=0.000,0.020"), (192_493, 240_000, "#t=192.493,240.000")],
 )

@@ -5,6 +5,8 @@ from typing import Literal
 
 import pytest
 
+from tonearm.core.errors import BadRequest
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import TrackInfo
 from tonearm.core.typed_text import Meaning, what_is_meant
@@ -22,12 +24,15 @@ LONG = "x" * 300
         ("uri", "", ("https://youtu.be/x", "HTTP://radio.example", "ftp://radio.example/x", "spotify:track:4u")),
         ("uri", "", ("file:///srv/a", "sound:0a1b", "/srv/song.mp3", "./a", "../a", "~/a", *THERE)),
         ("uri", "https://", ("www.youtube.com/watch?v=x", "youtube.com/watch?v=x", f"radio.example/{LONG}")),
+        ("uri", "https://", ("web.archive.org/web/2026/https://radio.example/a.mp3",)),
         ("uri", "http://", ("radio.example:8000/live",)),
         # The last one is refused, with those that there are.
         ("search", "", ("ytsearch:AC/DC", "YTSearch: a b", "nosearch:x")),
         ("search", "ytsearch:", ("Research: a story", "AC/DC Thunderstruck", "Mr. Brightside", "other.flac")),
         ("search", "ytsearch:", ("Artist: Title", "will.i.am - the.way/home", "Panic! at the disco.com/x", "~ nice ~")),
         ("search", "ytsearch:", ("夜のフェリー",)),
+        # Words, though they are base64 of paths, too.
+        ("search", "ytsearch:", ("Lyla", "L7", "Lyon")),
         # Songs, though a host and a port are written so, too.
         ("search", "ytsearch:", ("10:35", "4:44")),
     ],
@@ -39,8 +44,39 @@ def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, t
             assert found == Meaning(kind, f"{prefix}{text}")
 
 
+def test_words_in_several_lines_are_searched() -> None:
+    for typed in ("The Lanterns\nNight\tFerry", "ytsearch:The Lanterns\r\n Night Ferry"):
+        found = what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False)
+        assert found == Meaning("search", "ytsearch:The Lanterns Night Ferry")
+
+
 def test_a_link_as_chats_write_it_is_the_link() -> None:
     link = "https://radio.example/Night_(Live).mp3?a=b"
-    for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n"):
+    for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n", f"<{link}|Night, live>"):
         found = what_is_meant(typed, searches=(), default_search="ytsearch", is_there=lambda _: False)
         assert found == Meaning("uri", link)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "Listen to Night by Ada on #Radio\n{}",
+        "Night (Live) - {}",
+        "({})", "||{}||", "`{}`", "*{}*", '"{}".', "\u200b{}", "see [Night]({}), it is nice", "<{}>, or <{}>",
+    ],
+)  # fmt: skip
+def test_a_link_among_words_is_the_link(typed: str) -> None:
+    link = "https://radio.example/Night_(Live)?a=b_"
+    found = what_is_meant(
+        typed.replace("{}", link), searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False
+    )
+    assert found == Meaning("uri", link)
+
+
+@pytest.mark.parametrize("typed", ["{} {}2", "<{}> <{}2>", "{}\n{}2", "one {} and {}2"])
+def test_several_links_are_refused_as_such(typed: str) -> None:
+    text = typed.replace("{}", "https://radio.example/")
+    found = what_is_meant(text, searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False)
+    assert found.kind == "uri"
+    with pytest.raises(BadRequest, match="several links"):
+        parse_source_uri(found.text, from_client=True)

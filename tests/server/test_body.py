@@ -138,6 +138,16 @@ async def test_a_client_that_leaves_in_mid_body_is_no_failure(
         ("POST /v0/players", {"id": "n", "uri": "a", "filters": {"volum": 2}}, "did you mean `filters.volume`?"),
         ("PATCH /v0/players/p/filters", {"eq": [], "equalizer": []}, "`eq` and `equalizer` set the same bands"),
         ("PATCH /v0/players/p/filters", {"equalizer": [{"band": 1, "gain": 2}]}, "gain 2 is out of range"),
+        (
+            "PATCH /v0/players/p/filters",
+            {"limiter": {"enabled": "true"}},
+            "The field `limiter.enabled` must be one of 'auto', true or false.",
+        ),
+        (
+            "PATCH /v0/players/p/filters",
+            {"normalization": {"mode": 1}},
+            "The field `normalization.mode` must be one of 'track' or 'off'.",
+        ),
     ],
 )
 async def test_an_unknown_name_among_filters_is_refused_with_the_nearest_one(

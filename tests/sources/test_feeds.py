@@ -99,6 +99,28 @@ def test_what_is_read(text: str | bytes, name: str, entries: list[Listed]) -> No
     assert looks_like_playlist(data[:1024], "feed", "application/octet-stream")
 
 
+async def test_pictures_and_authors_of_entries_are_kept(server: MediaServer) -> None:
+    two = '<enclosure url="http://a.example/2.mp3"/>'
+    song = "<location>http://a.example/1.mp3</location>"
+    cover, other = "http://a.example/cover.jpg", "http://a.example/2.jpg"
+    for text, facts in (
+        (
+            rss(f"<creator>Her</creator>{ONE}", f'<itunes:image href="{other}"/>{two}',
+                channel=f'<title>S</title><itunes:image href="{cover}"/>'),
+            [("Her", cover), ("", other)],
+        ),
+        (atom(f'<media:thumbnail xmlns:media="m" url="{cover}"/><link rel="enclosure" href="http://a.example/1.mp3"/>'),
+         [("", cover)]),
+        (f"<playlist><trackList><track>{song}<creator>Her</creator><image>{cover}</image></track></trackList></playlist>",
+         [("Her", cover)]),
+        (f'#EXTM3U\n#EXTINF:-1 tvg-logo="{cover}",Radio\nhttp://a.example/1\nhttp://a.example/2',
+         [("", cover), ("", None)]),
+        (rss(f'<itunes:image href="file:///etc/passwd"/>{ONE}'), [("", None)]),
+    ):  # fmt: skip
+        listed = await playlist_of(server.serve("/feed.xml", media(text.encode(), content_type="text/xml")))
+        assert [(entry.author, entry.artwork_url) for entry in listed.entries] == facts
+
+
 @pytest.mark.parametrize(
     "text",
     ["<html><body><rss>", "<opml><body/></opml>", "<MPD><rss/></MPD>", "<svg/>", "<!-- <rss> -->", "<rssx >", "rss"],

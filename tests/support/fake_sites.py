@@ -72,6 +72,18 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         listed = self._download_json(url.replace("/fake/", "/api/"), "pages")
         return self.playlist_result(listed["entries"], "all", listed.get("title"), playlist_count=listed.get("count"))
 
+    def _private_list(self, url: str, port: int) -> Any:
+        """A list that is private, and the video in it that the link names is not."""
+        if not self.get_param("noplaylist"):
+            raise ExtractorError("The playlist is private", expected=True)
+        return self._told(url.replace("/fake/private-list", "/fake/told"), port)
+
+    def _gone_in_it(self, url: str, port: int) -> Any:
+        """A list with a video that is gone, as yt-dlp lists those of YouTube."""
+        is_shown = "no-youtube-unavailable-videos" not in self.get_param("compat_opts")
+        gone = [self.url_result(url.replace("/fake/gone-in-it", "/fake/gone"))] if is_shown else []
+        return self.playlist_result([*gone, self.url_result(url.replace("/fake/gone-in-it", "/fake/told"))], "all", "G")
+
     def _pages_one(self, url: str, port: int) -> Any:
         return self.playlist_result([self.url_result(url.replace("/fake/pages-one", "/fake/told"))], "all", "One")
 

@@ -78,9 +78,13 @@ class Recording:
 
 def fitting(wanted: Recording, found: Sequence[PlaylistEntry]) -> list[PlaylistEntry]:
     """The entries of `found` that are the recording, the likeliest first: the artist's own uploads before others, then
-    by the difference of lengths."""
-    is_fit = [entry for entry in found if _is_it(wanted, entry)]
-    return sorted(is_fit, key=lambda entry: (not _is_by_artist(wanted, entry), abs(entry.length_ms - wanted.length_ms)))
+    those with the whole title, as `(Ada's Version)`, then by the difference of lengths."""
+
+    def unlikeliness(entry: PlaylistEntry) -> tuple[bool, bool, int]:
+        has_whole_title = _names(wanted.title, _all_of(entry))
+        return not _is_by_artist(wanted, entry), not has_whole_title, abs(entry.length_ms - wanted.length_ms)
+
+    return sorted((entry for entry in found if _is_it(wanted, entry)), key=unlikeliness)
 
 
 def nearest(wanted: Recording, found: Sequence[PlaylistEntry]) -> PlaylistEntry | None:

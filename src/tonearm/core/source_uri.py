@@ -63,6 +63,13 @@ _FRAGMENT: Final = re.compile(
     r"#t=(?:npt:)?([0-9]{1,9}(?:\.[0-9]{0,9})?)?(?:,([0-9]{1,9}(?:\.[0-9]{0,9})?))?$", re.ASCII
 )
 _ANY_FRAGMENT: Final = re.compile(r"#[a-z]{1,9}=[^/#]*$", re.ASCII)
+# Where a recording starts, as links of these sites say it: `?t=90`, `&t=1m30s`, `?start=90`, `#t=1:30`.
+_SITES_WITH_STARTS: Final = (
+    *(".youtube.com", ".youtu.be", ".youtube-nocookie.com", ".twitch.tv", ".vimeo.com", ".soundcloud.com"),
+    *(".dailymotion.com", ".bilibili.com"),
+)
+_START: Final = re.compile(r"[?&#](?:t|start)=([0-9hms:]{1,9})(?=[&#]|$)", re.ASCII)
+_TIME: Final = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s?)?|(?:([0-9]+):)?([0-9]+):([0-9]+)", re.ASCII)
 # `#audio=2` or `#audio=de`, alone or beside another fragment.
 _AUDIO: Final = re.compile(r"#(?:([^#]*)&)?audio=([A-Za-z0-9-]{1,35})(?:&([^#]*))?$", re.ASCII)
 # The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
@@ -79,6 +86,7 @@ _HOST_WITHOUT_SCHEME: Final = re.compile(
     rf"|(?![0-9]+:){_LABELS}[a-z0-9-]{{1,63}}:(?P<port>[0-9]{{1,5}})(?:[/?].*)?$",
     re.ASCII | re.IGNORECASE,
 )
+_SEVERAL_LINKS: Final = re.compile(r"https?:.*\shttps?://", re.ASCII | re.IGNORECASE | re.DOTALL)
 _SHOWN_CHARACTERS: Final = 200
 # The scheme of a link, its userinfo, and what follows up to the query or the fragment.
 _LINK: Final = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?//|https?:|)([^/?#@]*@)?([^?#]*)", re.ASCII | re.IGNORECASE)
@@ -199,13 +207,15 @@ def parse_source_uri(text: str, *, from_client: bool = False, is_address: bool =
     most = MAX_ADDRESS_CHARACTERS if is_address and text.startswith("file:") else MAX_URI_CHARACTERS
     if len(text) > most:
         raise BadRequest(f"A URI has at most {most} characters; this one has {len(text)}.")
+    bare = text.strip()
+    if _SEVERAL_LINKS.match(bare):
+        raise BadRequest("The text has several links; give one at a time.")
     if _BYTE.search(text):
         raise BadRequest(
             "The URI contains bytes that are not UTF-8; write the file as a file:// URI with each such byte as %XX."
         )
     if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text):
         raise BadRequest("The URI contains control characters; write them percent-encoded or leave them out.")
-    bare = text.strip()
     if not bare:
         raise BadRequest("The URI is empty; give an http or https URI, or the path of a file.")
     found = _SEARCH.fullmatch(bare) if from_client else None
@@ -216,9 +226,12 @@ def parse_source_uri(text: str, *, from_client: bool = False, is_address: bool =
     if from_client and (sound := _SOUND.fullmatch(whole)):
         sound_id = sound[1].lower()
         return SourceUri("sound", text, f"sound:{sound_id}", sound_id, start_ms=start_ms, end_ms=end_ms, audio=audio)
-    if whole == bare:
-        return _parse(text, text)
-    return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms, audio=audio)
+    uri = _parse(text, text if whole == bare else whole)
+    if not start_ms and end_ms is None:
+        start_ms = _start_on_page_ms(uri)
+    if whole == bare and not start_ms:
+        return uri
+    return replace(uri, start_ms=start_ms, end_ms=end_ms, audio=audio)
 
 
 def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
@@ -291,6 +304,17 @@ def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
     if end_ms is not None and end_ms <= start_ms:
         return text, 0, None
     return text[: found.start()], start_ms, end_ms
+
+
+def _start_on_page_ms(uri: SourceUri) -> int:
+    """Where the recording starts that a link of one of the usual sites names; 0 for any other URI."""
+    if not f".{uri.host}".endswith(_SITES_WITH_STARTS):
+        return 0
+    found = _START.search(uri.opened.replace("%3A", ":"))
+    time = None if found is None else _TIME.fullmatch(found[1])
+    if time is None:
+        return 0
+    return 1000 * sum(int(number) * unit_s for number, unit_s in zip(time.groups("0"), 2 * (3600, 60, 1), strict=True))
 
 
 def _parse(given: str, text: str) -> SourceUri:

@@ -22,6 +22,7 @@ from tonearm.core.track_info import MAX_LENGTH_MS, TrackInfo
 
 MAX_ENCODED_CHARACTERS: Final = 1 << 20  # the most that a request body can hold
 
+_LEAST_ENCODED_CHARACTERS: Final = 12
 _VERSION: Final = 3
 _VERSIONED: Final = 0x40000000
 _SIZE_MASK: Final = 0x3FFFFFFF
@@ -74,7 +75,10 @@ def decode_track(encoded: str) -> TrackInfo:
 
 
 def is_encoded_track(text: str) -> bool:
-    """Whether `text` is an encoded track, and not a URI. A relative path is hardly ever one by chance."""
+    """Whether `text` is an encoded track, and not a URI. A relative path is hardly ever one by chance, but some short
+    words are: `Lyla` and `L7` are paths in base64."""
+    if len(text) < _LEAST_ENCODED_CHARACTERS:
+        return False
     try:
         decode_track(text)
     except InvalidIdentifier:

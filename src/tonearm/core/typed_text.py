@@ -12,8 +12,11 @@ _LINK: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*://|https?:|file:|sound:|spotify
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(\s*)\S", re.ASCII | re.IGNORECASE)
 # A link without a preview, or with words for it, as chats have them.
 _IN_MARKDOWN: Final = re.compile(
-    r"<(https?://[^<>\s]+)>|\[[^\[\]]*\]\(<?(https?://[^<>\s]+?)>?\)", re.ASCII | re.IGNORECASE
+    r"<(https?://[^<>|\s]+)(?:\|[^<>|]*)?>|\[[^\[\]]*\]\(<?(https?://[^<>\s]+?)>?\)", re.ASCII | re.IGNORECASE
 )
+# A link among words, as share buttons write it. Marks of chats and of sentences around it are no part of it.
+_IN_WORDS: Final = re.compile(r"https?://[^\s<>\"`|]+", re.IGNORECASE)
+_BEHIND_A_LINK: Final = ".,;:!?*~'"
 _PATH: Final = re.compile(r"/|\.\.?/|~/")
 
 
@@ -39,8 +42,19 @@ def what_is_meant(
         return Meaning("uri", bare)
     searched = _SEARCH.match(bare)
     if searched is not None and (searched[1].lower() in searches or not searched[2]):  # not `Research: a song`
-        return Meaning("search", bare)
+        return Meaning("search", " ".join(bare.split()))
     if _PATH.match(bare) or is_there(bare):
         return Meaning("uri", bare)
-    link = "" if " " in bare else link_without_scheme(bare)
-    return Meaning("uri", link) if link else Meaning("search", f"{default_search}:{bare}")
+    if " " not in bare and (link := link_without_scheme(bare)):
+        return Meaning("uri", link)
+    if links := _IN_WORDS.findall(bare):  # of several, the error says that one at a time can be given
+        return Meaning("uri", " ".join(dict.fromkeys(map(_without_end, links))))
+    return Meaning("search", f"{default_search}:{' '.join(bare.split())}")
+
+
+def _without_end(link: str) -> str:
+    """`link` without the marks behind it."""
+    bare = link.rstrip(_BEHIND_A_LINK)
+    while bare.endswith(")") and bare.count(")") > bare.count("("):
+        bare = bare[:-1]
+    return bare

@@ -120,7 +120,7 @@ class Lookup:
             if error.failure.code in _ERRORS_OF_REFUSALS:
                 raise request_error(error.failure, LoadFailed) from error
             told = text_for_logs(f"{error.failure.message} {error.failure.hint}")
-            log.info("a requested text cannot be loaded: %s: %s", uri_for_logs(text), told)
+            log.info("a requested text cannot be loaded: %s: %s", text_for_logs(uri_for_logs(text)), told)
             return Loaded(failure=error.failure)
 
     async def _look_up(self, text: str, limit: int, *, came_through_proxy: bool) -> Loaded:

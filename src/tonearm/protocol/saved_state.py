@@ -78,7 +78,7 @@ class SavedTrack(RequestModel):
     author: _Text = Field("", description="The author; empty when unknown.")
     length: _Position = Field(0, description="The length of the whole file, in ms; 0 when unknown or endless.")
     opened_uri: _Link | None = Field(None, description="For a page, the link that was opened last.")
-    artwork_url: _Link | None = Field(None, description="A link to a picture, from tags or a page.")
+    artwork_url: _Link | None = Field(None, description="A link to a picture, from tags, a playlist or a page.")
     isrc: _Text | None = Field(None, description="The ISRC of the recording, from tags or a page.")
     source_name: _Text = Field("http", description="`sourceName` of the track's `info`.")
     format: _Text = Field("", description="The name of the container.")

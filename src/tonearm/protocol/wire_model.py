@@ -75,7 +75,7 @@ Title: TypeAlias = Annotated[
     str, Field(description="The title from tags, a playlist or a page, or one made from the URI.")
 ]
 Author: TypeAlias = Annotated[str, Field(description="The author from tags, a playlist or a page; empty when unknown.")]
-ArtworkUrl: TypeAlias = Annotated[str, Field(description="A link to a picture, from tags or a page.")]
+ArtworkUrl: TypeAlias = Annotated[str, Field(description="A link to a picture, from tags, a playlist or a page.")]
 Isrc: TypeAlias = Annotated[str, Field(description="The ISRC of the recording, from tags or a page.")]
 BandNumber: TypeAlias = Annotated[
     int,

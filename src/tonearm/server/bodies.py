@@ -13,7 +13,7 @@ from urllib.parse import quote
 from aiohttp import HttpVersion11, web
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, from_json
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.metadata import MAX_NESTING, Json, levels_of
@@ -169,12 +169,20 @@ _EXPECTED: Final[Mapping[str, str]] = {
 
 def _sentence(error: ValidationError, place: str) -> str:
     """A sentence about the first wrong field and what it must be. `place` is the path of the checked value."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = (place + ".".join(str(part) for part in first["loc"])).rstrip(".")
+    problems = error.errors(include_url=False, include_input=False)
+    path = problems[0]["loc"]
+    if path and str(path[-1]).startswith("literal["):  # one kind of several that the field takes
+        path = path[:-1]
+    field = (place + ".".join(str(part) for part in path)).rstrip(".")
     subject = f"The field `{field}`" if field else "The body"
-    if first["type"] == "enum":
-        return f"{subject} must be one of {first['ctx']['expected']}."
-    return f"{subject} {_EXPECTED.get(first['type']) or 'is wrong: ' + first['msg']}."
+    first, *others = (_expected(problem) for problem in problems if problem["loc"][: len(path)] == path)
+    return f"{', '.join([f'{subject} {first}', *(other.removeprefix('must be ') for other in others)])}."
+
+
+def _expected(problem: ErrorDetails) -> str:
+    if problem["type"] in ("enum", "literal_error"):
+        return f"must be one of {problem['ctx']['expected']}"
+    return _EXPECTED.get(problem["type"]) or f"is wrong: {problem['msg']}"
 
 
 _SHOWN_CHARACTERS: Final = 60

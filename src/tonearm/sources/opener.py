@@ -376,10 +376,19 @@ class SourceOpener:
         return opened
 
     async def _fetch(
-        self, uri: SourceUri, link: PageLink | None = None, renew: Renew | None = None
+        self,
+        uri: SourceUri,
+        link: PageLink | None = None,
+        renew: Renew | None = None,
+        hops: list[SourceUri] | None = None,
     ) -> OpenedSource | Playlist:
+        """`hops` gets `uri` and where it redirects to, also when that fails."""
         client = self._client.for_source(link, renew)
-        source = await open_http(client, uri, self._settings)
+        try:
+            source = await open_http(client, uri, self._settings)
+        finally:
+            if hops is not None:
+                hops += client.hops
         return source if source.is_live else await self._expand(source, client, uri)
 
     async def _expand(self, source: OpenedSource, client: SourceClient, asked: SourceUri) -> OpenedSource | Playlist:

@@ -229,6 +229,10 @@ async def test_services_are_searched_like_sites() -> None:
         there.services.songs.clear()
         with pytest.raises(NothingFound):
             await there.opener.search(there.uri("dzsearch:x"), 5)
+        there.knows(Song(7, "Another", ("The Lanterns",), 100_000))  # which plays nowhere else
+        link = there.knows(replace(FERRY, number=8))
+        assert (await there.plays("dzsearch:x")).opened_uri == link
+        assert (await there.opener.direct_uri(there.uri("dzsearch:x"))).endswith("/song.mp3")
 
 
 async def test_short_links_lead_to_what_they_name() -> None:
@@ -318,6 +322,25 @@ async def test_spotifys_page_is_read_where_the_operator_names_it(caplog: pytest.
         warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
         assert len([one for one in warnings if "spotify.client_id" in one]) == 1
         assert "quiet" not in caplog.text
+
+
+async def test_what_a_list_lacks_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    async with place(reads_page=True) as there:
+        link = there.services.link(Service.SPOTIFY, "playlist", 1)
+        for count, left_out in ((99, 0), (120, 1)):  # the page never has more than a hundred
+            for number in range(1, count + 1):
+                there.knows(Song(number, f"Ferry {number}", ("The Lanterns",), 200_000), Service.SPOTIFY)
+            listed = await there.lists(link)
+            assert (len(listed.entries), listed.left_out.count) == (min(count, 100), left_out)
+        assert listed.left_out.reasons == (
+            "Spotify's page shows only the first 100 tracks of a list; this one may have more.",
+        )
+        assert f"a list of Spotify is taken without 1 of its tracks: {listed.left_out.reasons[0]}" in caplog.messages
+        given = {"title": "Ferries", "nb_tracks": 3, "tracks": {"data": [{"id": 1, "title": "A"}, {}, {}]}}
+        there.services.answers = {"/deezer/": _says(json.dumps(given))}
+        listed = await there.lists(there.services.link(Service.DEEZER, "album", 1))
+        assert (listed.left_out.count, len(listed.entries), listed.total) == (2, 1, 3)
+        assert listed.left_out.reasons == ("Deezer does not say what 2 of the 3 tracks are.",)
 
 
 async def test_a_token_is_kept_until_the_api_refuses_it() -> None:

@@ -90,6 +90,30 @@ async def test_a_link_that_redirects_to_a_page_is_opened_as_the_page(server: Med
         entry = await opening.look_up(opening.admit(parse_source_uri(short)))
         assert isinstance(entry, PlaylistEntry)
         assert (entry.uri.given, entry.title) == (short, "A title")
+        # The site may send whoever is not signed in elsewhere, or refuse them.
+        for answer in (redirect("/login"), status(403)):
+            server.serve("/login", html("", "Sign in."))
+            server.serve("/fake/told", answer)
+            assert (await body_of(opening, short))[0] == BODY
+        server.serve("/short", redirect("/gone"))
+        assert (await opening_fails(opening, short)).http_status == 404
+
+
+async def test_a_video_in_a_list_that_is_private_is_looked_up_by_itself(server: MediaServer) -> None:
+    server.serve("/api/told?v=1&list=2", told(server.serve("/song.mp3", media(BODY))))
+    async with opener(resolver=fake_sites()) as opening:
+        entry = await opening.look_up(opening.admit(parse_source_uri(server.url("/fake/private-list?v=1&list=2"))))
+        assert isinstance(entry, PlaylistEntry)
+        assert entry.title == "A title"
+        with pytest.raises(PlayError, match="The playlist is private"):
+            await opening.look_up(opening.admit(parse_source_uri(server.url("/fake/private-list"))))
+
+
+async def test_a_list_has_no_videos_that_are_gone(server: MediaServer) -> None:
+    async with opener(resolver=fake_sites()) as opening:
+        listed = await opening.look_up(opening.admit(parse_source_uri(server.url("/fake/gone-in-it"))))
+        assert isinstance(listed, Playlist)
+        assert [entry.uri.given for entry in listed.entries] == [server.url("/fake/told")]
 
 
 async def test_any_html_is_a_page_when_generic_is_named(server: MediaServer) -> None:
@@ -251,6 +275,30 @@ async def test_a_page_of_a_refused_address_is_not_looked_at(server: MediaServer)
             opening.admit(parse_source_uri(server.url("/fake/told")))
         assert (await opening_fails(opening, server.url("/fake/told"))).code is FailureCode.SOURCE_REFUSED
         assert server.connections == 0
+
+
+async def test_a_search_whose_first_result_cannot_be_opened_is_one_of_the_next_two(server: MediaServer) -> None:
+    song = server.serve("/song.mp3", media(BODY))
+    server.serve("/api/told?2", told(server.url("/gone.mp3")))
+    server.serve("/api/told?3", told(song))
+
+    def finds(*pages: str) -> None:
+        results = [{"_type": "url", "url": server.url(f"/fake/{page}")} for page in pages]
+        server.serve("/api/search", media(json.dumps(results).encode(), ranges=False))
+
+    async with opener(resolver=fake_sites()) as opening:
+        await opening.start()
+        search = opening.admit(parse_source_uri(f"fakesearch:{server.port} x", from_client=True))
+        finds("gone", "told?2", "told?3")
+        opened = await opening.open(search)
+        assert isinstance(opened, OpenedSource)
+        assert opened.page is not None
+        assert opened.page.opened_uri == song
+        await opened.close()
+        assert await opening.direct_uri(search) == server.url("/gone.mp3")  # which nobody has asked for
+        finds("gone", "told?2", "told?2", "told?3")
+        with pytest.raises(PlayError, match="This video is private"):
+            await opening.open(search)
 
 
 async def test_direct_uris_and_refusals_of_what_was_given() -> None:

@@ -152,6 +152,7 @@ class SourceClient:
         self._renewed_at_s = -math.inf
         self._renewing = asyncio.Lock()
         self._cookies = CookieJar()
+        self.hops: list[SourceUri] = []  # of the last request: its URI, and those of its redirects
 
     async def renewed(self, refused: SourceUri) -> SourceUri | None:
         """The link that replaces `refused`, for which the server no longer sends the file. None when there is no page
@@ -180,6 +181,7 @@ class SourceClient:
         subclass `PassingError` when a retry may help.
         """
         asked: set[tuple[str, str]] = set()
+        hops = self.hops = [uri]
         for _ in range(MAX_REDIRECTS + 1):
             own_headers = self._own_headers(uri)
             proxy = None if self._link is None else self._link.proxy
@@ -193,6 +195,7 @@ class SourceClient:
             # A server may send back to where it set a cookie, once it has seen that the cookie is kept.
             asked.add((uri.opened, own_headers.get("Cookie", "")))
             uri = self._client.admitted(_joined(uri, location))
+            hops.append(uri)
             if (uri.opened, self._own_headers(uri).get("Cookie", "")) in asked:
                 raise _too_many_redirects("The redirects go in a circle.")
         raise _too_many_redirects(f"The URI leads through more than {MAX_REDIRECTS} redirects.")

@@ -23,6 +23,7 @@ from tonearm.sources.lists.names import LocalNames, is_of_drive
 from tonearm.sources.lists.parsing import parse_listing, possible_encodings, whole_characters
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import leads_to_network, linked_uri, nothing_to_play, too_large
+from tonearm.sources.resolver.answers import artwork_of
 
 _MAX_LOGGED_CHARACTERS: Final = 200
 _MOST_TRIED: Final = 20  # names of a list that show its encoding
@@ -76,9 +77,9 @@ def playlist_of(listing: Listing, playlist: SourceUri, admit: Admit, names: Loca
             log.warning("an entry of a playlist is left out: %s: %s (of %s)", entry, told, _shown(playlist))
             reasons[reason] = None
         else:
-            entries.append(
-                PlaylistEntry(uri, listed.title, listed.author, listed.is_part, listed.length_ms, has_own_tags=True)
-            )
+            artwork_url = artwork_of(listed.artwork)
+            facts = (listed.title, listed.author, listed.is_part, listed.length_ms, artwork_url)
+            entries.append(PlaylistEntry(uri, *facts, has_own_tags=True))
     if listing.count > MAX_ENTRIES:
         log.warning(
             "only the first %d of a playlist's %d entries are used: %s", MAX_ENTRIES, listing.count, _shown(playlist)

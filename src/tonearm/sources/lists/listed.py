@@ -15,7 +15,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,7}(\.[0-9]{0,9})?", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class Listed:
     """An entry as it is written. `is_uri`: a relative reference is percent-encoded. `length_ms` is 0 where the playlist
-    says none.
+    says none. `artwork` is the link to a picture as it is written, or empty.
 
     `is_part`: the entry is one of several parts of a file, from `start_ms` to `end_ms` (None: to its end).
     """
@@ -28,6 +28,7 @@ class Listed:
     start_ms: int = 0
     end_ms: int | None = None
     length_ms: int = 0
+    artwork: str = ""
 
 
 @dataclass(frozen=True, slots=True)

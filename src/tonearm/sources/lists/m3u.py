@@ -8,6 +8,7 @@ from tonearm.sources.lists.listed import MAX_ENTRIES, Listed, clean, lines_of, m
 _PLS_LINE: Final = re.compile(r"(file|ref|title|length)([0-9]{1,6})\s*=(.*)", re.IGNORECASE | re.ASCII)
 # How long an entry is, in seconds; attributes may follow.
 _EXTINF_LENGTH: Final = re.compile(r"#EXTINF:[ \t]*([0-9.]+)", re.IGNORECASE | re.ASCII)
+_EXTINF_LOGO: Final = re.compile(r'\btvg-logo="([^"]*)"', re.IGNORECASE | re.ASCII)
 _NAME: Final = re.compile(r"^#PLAYLIST:([^\r\n]*)", re.IGNORECASE | re.ASCII | re.MULTILINE)
 
 
@@ -17,17 +18,20 @@ def m3u(text: str) -> tuple[list[Listed], int, str]:
     count = 0
     title: str | None = None
     length_ms = 0
+    artwork = ""
     for raw_line in lines_of(text):
         line = raw_line.strip()
         if line.upper().startswith("#EXTINF:"):
             title = _extinf_title(line)
             length = _EXTINF_LENGTH.match(line)
             length_ms = 0 if length is None else ms_of(length[1])
+            logo = _EXTINF_LOGO.search(line)
+            artwork = "" if logo is None else logo[1]
         elif line and not line.startswith("#"):
             count += 1
             if count <= MAX_ENTRIES:
-                found.append(Listed(line, title, length_ms=length_ms))
-            title, length_ms = None, 0
+                found.append(Listed(line, title, length_ms=length_ms, artwork=artwork))
+            title, length_ms, artwork = None, 0, ""
     named = _NAME.search(text)
     return found, count, "" if named is None else named[1]
 

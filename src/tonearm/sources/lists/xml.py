@@ -31,13 +31,20 @@ class _Grammar:
 # XSPF 1 (xspf.org/xspf-v1), 4.1.1.2.14.
 _XSPF: Final = _Grammar(
     ("playlist", "trackList", "track"),
-    {("location",): "location", ("title",): "title", ("duration",): "duration_ms"},
+    {
+        ("location",): "location",
+        ("title",): "title",
+        ("creator",): "author",
+        ("image",): "artwork",
+        ("duration",): "duration_ms",
+    },
     ("playlist", "title"),
 )
 _ITEM_FIELDS: Final[Mapping[tuple[str, ...], str]] = {
     ("title",): "title",
     ("duration",): "duration",
     ("author",): "author",
+    ("creator",): "author",  # of Dublin Core
 }
 _GRAMMARS: Final[Mapping[str, _Grammar]] = {
     "playlist": _XSPF,
@@ -75,6 +82,7 @@ class _Reading:
         self.found: list[Listed] = []
         self.count = 0
         self.name = ""
+        self._artwork = ""  # of the whole feed
         self._path: tuple[str, ...] = ()
         self._depth = 0
         self._facts: dict[str, str] = {}
@@ -113,10 +121,15 @@ class _Reading:
                 self._take_enclosure(name, attributes)
         elif self._path == grammar.name and not self.name:
             self._field = "name"
+        elif self._path == (*grammar.name[:-1], "image"):
+            self._artwork = self._artwork or attributes.get("href", "")
 
     def _take_enclosure(self, name: str, attributes: Mapping[str, str]) -> None:
         """RSS 2.0: `<enclosure url type>`; Atom (RFC 4287, 4.2.7.2): `<link rel="enclosure" href type>`; Media RSS:
-        `<media:content url type medium>`, whose type may be missing."""
+        `<media:content url type medium>`, whose type may be missing. Pictures: `<itunes:image href>` and
+        `<media:thumbnail url>`."""
+        if picture := attributes.get({"image": "href", "thumbnail": "url"}.get(name, "")):
+            self._facts.setdefault("artwork", picture)
         link = attributes.get("url", "") if name in ("enclosure", "content") else ""
         if name == "link" and attributes.get("rel") == "enclosure":
             link = attributes.get("href", "")
@@ -136,7 +149,7 @@ class _Reading:
         elif self.grammar is not None and self._path == self.grammar.entry and self._facts.get("location", "").strip():
             self.count += 1
             if self.count <= MAX_ENTRIES:
-                self.found.append(_listed(self._facts))
+                self.found.append(_listed({"artwork": self._artwork, **self._facts}))
         self._field = None
         self._path = self._path[:-1]
 
@@ -150,6 +163,7 @@ def _listed(facts: Mapping[str, str]) -> Listed:
         is_uri=True,
         author=clean(facts.get("author", "")) or "",
         length_ms=length_ms,
+        artwork=facts["artwork"],
     )
 
 

@@ -16,28 +16,28 @@ from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import RESOLVING, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist, PlaylistEntry
-from tonearm.core.printable import one_line
+from tonearm.core.printable import one_line, text_for_logs
 from tonearm.core.recordings import Recording, fitting, nearest
 from tonearm.core.service_links import MIRRORED_SEARCHES, Service, ServiceLink, service_link, service_without_mirrors
 from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri, search_uri, uri_for_logs
 from tonearm.core.track_info import Mirror, PageFacts
 from tonearm.sources.http.client import HttpClient
 from tonearm.sources.mirrors.requests import ServiceClient, ServiceRefused, service_error
-from tonearm.sources.mirrors.services import Apple, Deezer, MusicService, RecordingList
+from tonearm.sources.mirrors.services import MOST_LISTED, Apple, Deezer, MusicService, RecordingList
 from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.mirrors.spotify import NEEDS_KEYS, Spotify
 from tonearm.sources.resolver.answers import Judge
-from tonearm.sources.resolver.page_opening import PageOpening
+from tonearm.sources.resolver.page_opening import MOST_TRIED, PageOpening, first_opened
 
 log = logging.getLogger(__name__)
 
 THERE_ARE: Final = "Links of Spotify, Deezer and Apple Music are played from a site with the same recording."
 _CANDIDATES: Final = 10
 _MOST_HOPS: Final = 5
-_MOST_TRIED: Final = 3  # matching recordings whose pages are tried until one plays
 _KEPT_S: Final = 24 * 3600.0
 _MOST_KEPT: Final = 4096
 _SHOWN_CHARACTERS: Final = 100
+_MAX_LOGGED_CHARACTERS: Final = 500
 _PLAYS_ALONE: Final = "Give the title and the artist as words, or a link of another site."
 
 
@@ -128,11 +128,12 @@ class Mirrors:
         return service_link(uri) is not None or service_without_mirrors(uri) != ""
 
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
-        """The recording that a link names, or the tracks of a list; of a search, the first result. Raises
-        `PlayError`."""
+        """The recording that a link names, or the tracks of a list; of a search, the first result that can be opened.
+        Raises `PlayError`."""
         report_wait(RESOLVING)
         if uri.kind == "search":
-            uri = (await self.search(uri, 1)).entries[0].uri
+            found = await self.search(uri, MOST_TRIED)
+            return await first_opened(found, lambda track: self.open(track, report_wait))
         link = await self._link(uri)
         if link.kind != "track":
             return await self._list(link)
@@ -150,7 +151,7 @@ class Mirrors:
     async def page_of(self, uri: SourceUri) -> SourceUri:
         """The page that plays the recording named by `uri`. Raises `PlayError`."""
         if uri.kind == "search":
-            uri = (await self.search(uri, 1)).entries[0].uri
+            return await first_opened(await self.search(uri, MOST_TRIED), self.page_of)
         link = await self._link(uri)
         if link.kind != "track":
             uri = (await self._list(link)).entries[0].uri
@@ -237,9 +238,17 @@ class Mirrors:
                 reasons[error.message] = None
         if not entries:
             raise service_error(service, next(iter(reasons)).rstrip("."))
-        if listed.total > len(listed.tracks):
-            reasons[f"Only the first {len(listed.tracks)} tracks are taken."] = None
+        unknown = listed.total - len(listed.tracks)
+        if unknown > 0 and len(listed.tracks) == MOST_LISTED:
+            reasons[f"Only the first {MOST_LISTED} tracks are taken."] = None
+        elif unknown > 0:
+            reasons[f"{service} does not say what {unknown} of the {listed.total} tracks are."] = None
+        if listed.may_go_on:
+            reasons[listed.may_go_on] = None
         left_out = LeftOut.because(max(listed.total - len(entries), 1), reasons) if reasons else LeftOut()
+        if left_out.count:
+            told = text_for_logs(" ".join(left_out.reasons))[:_MAX_LOGGED_CHARACTERS]
+            log.warning("a list of %s is taken without %d of its tracks: %s", service, left_out.count, told)
         return Playlist(
             tuple(entries),
             left_out,
@@ -274,7 +283,7 @@ class Mirrors:
                 fits = fitting(facts, found)
                 if fits:
                     until_s = self._now_s() + _KEPT_S
-                    chosen = _Chosen(facts, tuple((entry, by) for entry in fits[:_MOST_TRIED]), until_s)
+                    chosen = _Chosen(facts, tuple((entry, by) for entry in fits[:MOST_TRIED]), until_s)
                     self._keep(uri, chosen)
                     log.info("%s is played from %s", uri_for_logs(uri.given), uri_for_logs(fits[0].uri.given))
                     return chosen

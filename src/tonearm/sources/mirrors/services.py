@@ -23,13 +23,15 @@ _QUOTA: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class RecordingList:
-    """An album or a playlist of a service. `total` is how many tracks the service says it has."""
+    """An album or a playlist of a service. `total` is how many tracks the service says it has. `may_go_on` is a
+    sentence that says why there may be more than that; empty if there are not."""
 
     name: str
     author: str
     artwork_url: str | None
     tracks: tuple[Recording, ...]
     total: int = field(default=0)
+    may_go_on: str = ""
 
 
 class MusicService(Protocol):

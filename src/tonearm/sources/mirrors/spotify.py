@@ -23,6 +23,7 @@ from tonearm.sources.resolver.answers import artwork_of, milliseconds_of, text_o
 log = logging.getLogger(__name__)
 
 _PAGE_TRACKS: Final = 50
+_MOST_EMBEDDED: Final = 100  # tracks on the page of a list, which does not say how many there are
 _MOST_FOUND: Final = 10  # of one search, since February 2026
 _RENEWED_BEFORE_S: Final = 60.0
 _WRONG_KEYS: Final = (400, 401)
@@ -89,7 +90,10 @@ class Spotify:
         name = text_of(entity.get("name")) or text_of(entity.get("title")) or ""
         author = text_of(entity.get("subtitle")) or ""
         tracks = tuple(_page_tracks(given))[:MOST_LISTED]
-        return RecordingList(name, author, _cover(covers), tracks, len(given))
+        may_go_on = ""
+        if len(given) >= _MOST_EMBEDDED:
+            may_go_on = f"Spotify's page shows only the first {len(given)} tracks of a list; this one may have more."
+        return RecordingList(name, author, _cover(covers), tracks, len(given), may_go_on)
 
     async def search(self, words: str, limit: int) -> list[Recording]:
         limit = min(limit, _MOST_FOUND)

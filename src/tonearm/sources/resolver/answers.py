@@ -41,12 +41,19 @@ _PLACE_HINT: Final = (
     "says how."
 )
 _BUSY_HINT: Final = "The site is asked too often from this address. Try again later, or set resolver.proxies."
+_DRM_HINT: Final = "The site encrypts it, so that it plays in the site's own player only. Look for it at another site."
+_EARLY_HINT: Final = "Try again when it has begun."
 # By yt-dlp's reason; the first that fits counts.
 _HINTS: Final = tuple(
     (re.compile(words, re.IGNORECASE), hint)
     for words, hint in (
         (r"not a bot|(?:sign|log) ?in to confirm(?! your age)", _BOT_HINT),
-        (r"your age|age.restricted|registered users|\b(?:sign|log)(?:ged)?.?in\b", _COOKIES_HINT),
+        (
+            r"your age|age.restricted|registered users|\b(?:sign|log)(?:ged)?.?in\b|requires authentication|members\b",
+            _COOKIES_HINT,
+        ),
+        (r"\bDRM\b", _DRM_HINT),
+        (r"\b(?:premieres|will begin) in\b", _EARLY_HINT),
         (r"your (?:country|location|region)|geo.?restrict", _PLACE_HINT),
         (r"HTTP Error 429|too many requests|rate.?limit", _BUSY_HINT),
     )
@@ -54,6 +61,11 @@ _HINTS: Final = tuple(
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BOILERPLATE: Final = (
     re.compile(r"[;.,]?\s*please report this issue on\b.*", re.IGNORECASE | re.DOTALL),
+    re.compile(
+        r"[;.,]?\s*(?:it will not be supported|(?:please )?do not open (?:an )?issues?|you might want to use a vpn"
+        r"|it is recommended to use `-).*",
+        re.IGNORECASE | re.DOTALL,
+    ),
     re.compile(r"[;.,]?\s*confirm you are on the latest version\b.*", re.IGNORECASE | re.DOTALL),
     re.compile(r"\s*\(caused by .*", re.DOTALL),
     re.compile(r"\s*Traceback \(most recent call last\):.*", re.DOTALL),

@@ -212,6 +212,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "js_runtimes": {},  # would be programs
     "enable_file_urls": False,
     "extractor_retries": 1,
+    "compat_opts": ("no-youtube-unavailable-videos",),  # a list has what YouTube's page shows, not what is gone, too
     "color": "never",
     "quiet": True,
     "no_warnings": True,
