@@ -242,6 +242,8 @@ def test_any_other_fragment_names_no_part(fragment: str) -> None:
         ("https://soundcloud.com/a/b#t=1:30", 90_000),
         ("https://soundcloud.com/a/b?si=x#t=1%3A02%3A03", 3_723_000),
         ("https://youtu.be/X?t=90#t=5", 5_000),
+        ("https://www.youtube.com/playlist?list=Y&t=90", 0),
+        ("https://soundcloud.com/a/sets/b#t=1:30", 0),
         *(
             (f"https://youtu.be/X?{none}", 0)
             for none in ("t=", "t=m:", "t=1700000000", "start_radio=1", "xt=9", "t=-9")

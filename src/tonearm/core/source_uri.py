@@ -69,6 +69,7 @@ _SITES_WITH_STARTS: Final = (
     *(".dailymotion.com", ".bilibili.com"),
 )
 _START: Final = re.compile(r"[?&#](?:t|start)=([0-9hms:]{1,9})(?=[&#]|$)", re.ASCII)
+_LIST: Final = re.compile(r"/playlist$|.*/sets/", re.ASCII)  # a list has no start
 _TIME: Final = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s?)?|(?:([0-9]+):)?([0-9]+):([0-9]+)", re.ASCII)
 # `#audio=2` or `#audio=de`, alone or beside another fragment.
 _AUDIO: Final = re.compile(r"#(?:([^#]*)&)?audio=([A-Za-z0-9-]{1,35})(?:&([^#]*))?$", re.ASCII)
@@ -308,7 +309,7 @@ def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
 
 def _start_on_page_ms(uri: SourceUri) -> int:
     """Where the recording starts that a link of one of the usual sites names; 0 for any other URI."""
-    if not f".{uri.host}".endswith(_SITES_WITH_STARTS):
+    if not f".{uri.host}".endswith(_SITES_WITH_STARTS) or _LIST.match(uri.path):
         return 0
     found = _START.search(uri.opened.replace("%3A", ":"))
     time = None if found is None else _TIME.fullmatch(found[1])
