@@ -96,6 +96,8 @@ def _bounded(text: str, characters: int) -> str:
 
 _MOST_WAITING_BYTES: Final = 1 << 20
 _PATIENCE_S: Final = 2.0
+_CHILDREN_PATIENCE_S: Final = 0.5
+_READ_BYTES: Final = 1 << 16
 
 
 class StderrThread(io.RawIOBase):
@@ -170,14 +172,29 @@ class StderrThread(io.RawIOBase):
 
 @contextmanager
 def stderr_in_a_thread(form: logging.Formatter) -> Iterator[StderrThread]:
-    """A context in which whoever writes to `sys.stderr` never waits for its reader."""
+    """A context in which neither this process nor a child that it starts waits for the reader of stderr. What children
+    write comes through a pipe."""
     stderr = sys.stderr
-    thread = StderrThread(stderr.fileno(), form)
+    number, real = stderr.fileno(), os.dup(stderr.fileno())
+    thread = StderrThread(real, form)
+    reading, writing = os.pipe()
+    os.dup2(writing, number)
+    os.close(writing)
+
+    def take_what_children_write() -> None:
+        while text := os.read(reading, _READ_BYTES):
+            thread.write(text)
+
+    children = threading.Thread(target=take_what_children_write, name="stderr-of-children", daemon=True)
+    children.start()
     try:
         with contextlib.redirect_stderr(io.TextIOWrapper(thread, stderr.encoding, stderr.errors, write_through=True)):
             yield thread
     finally:
+        os.dup2(real, number)
+        children.join(_CHILDREN_PATIENCE_S)  # until the last child has ended
         thread.end()
+        os.dup2(real, number)  # which may lead nowhere now
 
 
 def notify(words: str, environment: Mapping[str, str] = os.environ) -> None:
