@@ -1,13 +1,16 @@
-"""Lines of the log: one for each event, short enough, without what nobody else may know."""
+"""Lines of the log: one for each event, short enough, without what nobody else may know; and how they get out."""
 
 import json
 import logging
+import os
+import re
+import subprocess
 import sys
 from typing import NoReturn
 
 import pytest
 
-from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, TextLines
+from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, StderrThread, TextLines
 
 
 def record(message: str, *arguments: object, exc_info: object = None) -> logging.LogRecord:
@@ -66,3 +69,46 @@ def test_json_has_its_fields_and_a_traceback() -> None:
     assert fields["traceback"].startswith("Traceback")
     assert "ValueError: three" in fields["traceback"]
     assert "traceback" not in json.loads(JsonLines().format(record("well")))
+
+
+def test_lines_for_which_there_is_no_room_are_counted_where_they_are_missing() -> None:
+    reading, writing = os.pipe()
+    stderr = StderrThread(writing, JsonLines())
+    count = 100_000
+    for number in range(count):
+        stderr.write(f"{number} of a log that nobody reads {'.' * 50}\n".encode())
+    told: list[int] = []
+    next_number = 0
+    with os.fdopen(reading, "rb") as log:
+        while next_number < count:
+            line = log.readline()
+            if line.startswith(b"{"):
+                told.append(int(re.findall(r"\d+", json.loads(line)["message"])[0]))
+                next_number += told[-1]
+            else:
+                assert int(line.split()[0]) == next_number
+                next_number += 1
+        assert next_number == count
+        assert sum(told) > count // 2
+        stderr.write(b"there is room again\n")
+        assert log.readline() == b"there is room again\n"
+        stderr.end()
+    os.close(writing)
+
+
+FAILS = """
+import os, sys
+from tonearm.process import TextLines, stderr_in_a_thread
+with stderr_in_a_thread(TextLines()):
+    sys.stderr.write("before\\n" * int(sys.argv[1]))
+    raise ValueError("why")
+"""
+
+
+def test_an_error_that_ends_the_process_comes_last_and_waits_for_no_reader() -> None:
+    command = (sys.executable, "-c", FAILS)
+    done = subprocess.run([*command, "3"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"(before\n){3}Traceback .*\nValueError: why\n", done.stderr, re.DOTALL)
+    with subprocess.Popen([*command, "100000"], stderr=subprocess.PIPE) as stalled:
+        assert stalled.wait() == 1

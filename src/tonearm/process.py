@@ -1,4 +1,4 @@
-"""The command's process as its supervisor sees it: exit codes, log lines, and messages to systemd.
+"""The command's process as its supervisor sees it: exit codes, log lines and how they get out, messages to systemd.
 
 The protocol of systemd is that of sd_notify(3): a datagram to the socket named in NOTIFY_SOCKET. Without that variable
 nothing is sent.
@@ -6,18 +6,25 @@ nothing is sent.
 
 import asyncio
 import contextlib
+import io
 import json
 import logging
 import os
+import select
 import socket
+import sys
+import threading
 import traceback
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tonearm.core.printable import text_for_logs
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class ExitCode(IntEnum):
@@ -85,6 +92,109 @@ def _bounded(text: str, characters: int) -> str:
         return text
     half = characters // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+_MOST_WAITING_BYTES: Final = 1 << 20
+_PATIENCE_S: Final = 2.0
+_CHILDREN_PATIENCE_S: Final = 0.5
+_READ_BYTES: Final = 1 << 16
+
+
+class StderrThread(io.RawIOBase):
+    """Takes at once what is to go to the descriptor `stderr`, and writes it in a thread, because a reader may stall.
+
+    When too much waits, further lines are left out. A line in the form `form` then says how many.
+    """
+
+    name: Final = "<stderr>"
+
+    def __init__(self, stderr: int, form: logging.Formatter) -> None:
+        self._stderr = stderr
+        self._form = form
+        self._changed = threading.Condition()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._lines_left_out = 0
+        self._is_writing = False
+        self._has_ended = False
+        threading.Thread(target=self._write_what_waits, name="stderr", daemon=True).start()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: "ReadableBuffer", /) -> int:
+        taken = bytes(text)
+        with self._changed:
+            if self._has_ended:
+                return os.write(self._stderr, taken)
+            if self._waiting_bytes > _MOST_WAITING_BYTES:
+                self._lines_left_out += taken.count(b"\n")
+            else:
+                self._waiting.append(taken)
+                self._waiting_bytes += len(taken)
+                self._changed.notify_all()
+        return len(taken)
+
+    def has_written_all(self) -> bool:
+        """Waits until it has, for 2 s at most."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not (self._waiting or self._is_writing), _PATIENCE_S)
+
+    def end(self) -> None:
+        """Waits as `has_written_all` does. The rest of a longer wait is lost. From now on `write` writes at once, and
+        nowhere if the reader stalls: for Python's own end."""
+        poll = select.poll()
+        poll.register(self._stderr, select.POLLOUT)
+        if not (self.has_written_all() and poll.poll(_PATIENCE_S * 1000)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stderr)
+        self._has_ended = True
+
+    def _write_what_waits(self) -> None:
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._waiting)
+                text = b"".join(self._waiting) + self._line_of_lines_left_out()
+                self._waiting, self._waiting_bytes, self._lines_left_out = [], 0, 0
+                self._is_writing = True
+            with contextlib.suppress(OSError):  # The reader is gone.
+                while text:
+                    text = text[os.write(self._stderr, text) :]
+
+    def _line_of_lines_left_out(self) -> bytes:
+        if not self._lines_left_out:
+            return b""
+        told, count = "%d lines of the log are left out here: stderr was not read fast enough", self._lines_left_out
+        record = logging.LogRecord(__name__, logging.WARNING, __file__, 0, told, (count,), None)
+        return f"{self._form.format(record)}\n".encode()
+
+
+@contextmanager
+def stderr_in_a_thread(form: logging.Formatter) -> Iterator[StderrThread]:
+    """A context in which neither this process nor a child that it starts waits for the reader of stderr. What children
+    write comes through a pipe."""
+    stderr = sys.stderr
+    number, real = stderr.fileno(), os.dup(stderr.fileno())
+    thread = StderrThread(real, form)
+    reading, writing = os.pipe()
+    os.dup2(writing, number)
+    os.close(writing)
+
+    def take_what_children_write() -> None:
+        while text := os.read(reading, _READ_BYTES):
+            thread.write(text)
+
+    children = threading.Thread(target=take_what_children_write, name="stderr-of-children", daemon=True)
+    children.start()
+    try:
+        with contextlib.redirect_stderr(io.TextIOWrapper(thread, stderr.encoding, stderr.errors, write_through=True)):
+            yield thread
+    finally:
+        os.dup2(real, number)
+        children.join(_CHILDREN_PATIENCE_S)  # until the last child has ended
+        thread.end()
+        os.dup2(real, number)  # which may lead nowhere now
 
 
 def notify(words: str, environment: Mapping[str, str] = os.environ) -> None:

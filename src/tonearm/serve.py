@@ -36,7 +36,7 @@ from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, Voices, usual_parts, wall_ms
 from tonearm.node.state_file import StateFileError
 from tonearm.other_nodes import node_at, node_with
-from tonearm.process import ExitCode, JsonLines, TextLines, supervised
+from tonearm.process import ExitCode, JsonLines, StderrThread, TextLines, stderr_in_a_thread, supervised
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError
 from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app, listen_on
 from tonearm.server.audio_settings import AudioSettings, Station
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def set_up_logging(level: str, form: str = "text") -> None:
-    """Everything from `level` ("debug", "info", "warning", "error") on goes to stderr, as "text" or "json"."""
+def set_up_logging(level: str, form: logging.Formatter) -> None:
+    """Everything from `level` ("debug", "info", "warning", "error") on goes to stderr, in the form `form`."""
     logging.basicConfig(level=level.upper(), force=True)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(JsonLines() if form == "json" else TextLines())
+        handler.setFormatter(form)
     # These loggers write a line for every request, every selector and every subprotocol that a client offers, which may
     # be a secret. The node logs what matters itself.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
@@ -155,13 +155,19 @@ _THREAD_SWITCH_S: Final = 0.001
 
 def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     """Runs the node until SIGTERM or SIGINT and returns the exit code; a second signal kills at once."""
-    set_up_logging(loaded.config.logging.level, loaded.config.logging.format)
+    form = JsonLines() if loaded.config.logging.format == "json" else TextLines()
+    with stderr_in_a_thread(form) as stderr:
+        set_up_logging(loaded.config.logging.level, form)
+        return _serve(loaded, shows_commands, stderr)
+
+
+def _serve(loaded: LoadedConfig, shows_commands: bool, stderr: StderrThread) -> int:
     for warning in loaded.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_THREAD_SWITCH_S)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(loaded.config, shows_commands))
+            return runner.run(_run(loaded.config, shows_commands, stderr))
     except (ResolverSetupError, SandboxRequiredError, VoiceSetupError) as error:
         _tell_end(loaded.config, f"{loaded.path or DEFAULT_FILE}: {error}")
         return ExitCode.WRONG_USE if isinstance(error, ResolverSetupError) else ExitCode.MISSING
@@ -279,18 +285,18 @@ def public_limits(config: Config, descriptors: int) -> ConnectionLimits:
     )
 
 
-async def _run(config: Config, shows_commands: bool) -> int:
+async def _run(config: Config, shows_commands: bool, stderr: StderrThread) -> int:
     cluster = None
     if config.cluster.url and (cluster := await _joined(config)) is None:
         return ExitCode.MISSING
     try:
-        return await _run_node(config, shows_commands, cluster)
+        return await _run_node(config, shows_commands, stderr, cluster)
     finally:
         if cluster is not None:
             await cluster.leave()
 
 
-async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | None") -> int:
+async def _run_node(config: Config, shows_commands: bool, stderr: StderrThread, cluster: "Cluster | None") -> int:
     descriptors = raise_descriptor_limit()
     stop = asyncio.Event()
     _stop_on_signals(stop)
@@ -351,6 +357,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     shows_page = edge_settings.is_for_own_machine or (edge_settings.has_login and bool(password))
     dashboard = way_to_dashboard(url, has_page=shows_page)
     if shows_commands:
+        stderr.has_written_all()  # on a terminal the log's lines come first
         sys.stdout.write(commands_to_try(url, dashboard, has_password=bool(password)))
         sys.stdout.flush()
     else:

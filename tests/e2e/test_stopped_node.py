@@ -1,6 +1,8 @@
-"""A node that the system lets stand still: stopped, starved, or held up by a call that blocks."""
+"""A node that the system lets stand still: stopped, starved, or held up by a call that blocks; or whose log nobody
+reads."""
 
 import asyncio
+import re
 import signal
 import time
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, state
 from tests.support.e2e_sockets import listening
+from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.running_node import running_node
 from tonearm.core.frame import FRAME_BYTES, FRAME_MS
 from tonearm.player.clock import CATCH_UP_FRAMES
@@ -40,3 +43,28 @@ async def test_after_a_standstill_the_sound_goes_on_where_it_was_without_a_burst
         assert after["framesLate"]["over100ms"] > before["framesLate"]["over100ms"]
         assert ear.pcm == pcm_of(sound)[: len(ear.pcm)]  # nothing is missing in the sound itself
         assert now["quality"]["framesLostByListeners"] == 0
+
+
+async def test_a_log_that_nobody_reads_stops_no_sound_and_is_there_when_it_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    async with running_node(tmp_path, PATIENT + '[logging]\nlevel = "debug"\n') as node:
+        await create(node, "p", "song.wav")
+        async with listening(node, "p") as ear:
+            await ear.frames_heard(10)
+            async with asyncio.timeout(PATIENCE_S):
+                with node.unread_log():
+                    for number in range(100):
+                        assert (await node.request("GET", f"/v0/players/missing-{number:02}-")).status == 404
+                    await ear.more_frames(50)
+            assert (await node.request("GET", "/v0/players/missing-last-")).status == 404
+            await eventually(lambda: "missing-last-" in node.log[-1], "the last line")
+    told = [found[1] for line in node.log if (found := re.search(r"/v0/players/missing-(\w+)-", line))]
+    assert told == [*(f"{number:02}" for number in range(100)), "last"]
+    assert node.log[-1].endswith(" INFO stopped\n")
+
+
+async def test_a_node_ends_although_nobody_reads_its_log(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        with node.unread_log():
+            node.process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(node.process.wait) == 0

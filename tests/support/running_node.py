@@ -5,6 +5,7 @@ async with running_node(tmp_path, '[server]\\npassword = "x"') as node:
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import re
@@ -12,11 +13,11 @@ import shutil
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from tests.support.command import RunningTonearm
-from tests.support.eventually import PATIENCE_S, eventually
+from tests.support.eventually import PATIENCE_S, eventually, eventually_without_a_loop
 from tests.support.http_client import Answer, Headers, request
 from tests.support.processes import children_of, kind_of
 
@@ -35,6 +36,8 @@ class RunningNode:
         self.log: list[str] = []
         self.expected_tracebacks = 0
         self.port = 0
+        self._may_read = threading.Lock()
+        self._has_line = False  # that is not in `log` yet
         self._listens_or_ended = threading.Event()
         self._reading = threading.Thread(target=self._read_log)
         self._reading.start()
@@ -108,10 +111,30 @@ class RunningNode:
         """How many descriptors the node and its decoders hold."""
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *children_of(self.pid)))
 
+    @contextmanager
+    def unread_log(self) -> Iterator[None]:
+        """While it lasts nobody reads the log, and its pipe is full: of empty lines, which are in `log` later."""
+        log = self.process.stderr.fileno()
+        pipe = os.open(f"/proc/self/fd/{log}", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            with self._may_read:
+                os.write(pipe, b"\n")
+                eventually_without_a_loop(lambda: self._has_line, "the reader of the log waits")
+                fcntl.fcntl(log, fcntl.F_SETPIPE_SZ, 4096)
+                with suppress(BlockingIOError):
+                    while True:
+                        os.write(pipe, b"\n")
+                yield
+        finally:
+            os.close(pipe)
+
     def _read_log(self) -> None:
         with self.process.stderr as log, self.process.stdout:
             for line in log:
-                self.log.append(line.decode(errors="replace"))
+                self._has_line = True
+                with self._may_read:
+                    self.log.append(line.decode(errors="replace"))
+                    self._has_line = False
                 found = _ADDRESS.search(self.log[-1])
                 if found is not None:
                     self.port = int(found[1])
