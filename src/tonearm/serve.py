@@ -347,7 +347,11 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
         await cluster.drain(_DRAIN_WITHIN_S)
     await _shut_down(servers, node)
     log.info("stopped")
-    return ExitCode.OK
+    if cluster is None or not cluster.ended.is_set():
+        return ExitCode.OK
+    taken = "another node has taken this node's name; set cluster.node to another name"
+    sys.stderr.write(f"tonearm: the cluster {config.cluster.name}: {taken}\n")
+    return ExitCode.MISSING
 
 
 async def _joined(config: Config) -> "Cluster | None":
