@@ -325,6 +325,10 @@ async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
             return "draining" in await said("nodes")
 
         await eventually(is_shown, "the other node knows that it drains")
+        words = ("drain", "b")
+        refused = await asyncio.to_thread(run_tonearm, *words, folder=tmp_path, variables={"TONEARM_URL": b.url})
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "There is no other living node that takes players." in refused.stderr
         assert await said("drain", "a", "--undo") == "a: takes players again\n"
         assert (await a.request("GET", "/v0/players")).json()
 

@@ -201,8 +201,8 @@ class Answers:
             address = self._membership.members.records()[name].address
             answer = await self._forwarding.pass_on(call.request, None, address, name)
             return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
-        if drains and self._nodes.living().keys() == {self.own}:
-            raise BadRequest("There is no other living node that could take the players.")
+        if drains and placed(self._nodes.living(), random.sample, avoided=[self.own]) is None:
+            raise BadRequest("There is no other living node that takes players.")
         self.moving.is_draining = drains
         if drains:
             self.moving.all()
