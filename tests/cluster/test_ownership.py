@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.cluster.membership import Membership
 from tonearm.cluster.ownership import Ownership
-from tonearm.core.cluster import NodeRecord
+from tonearm.core.cluster import FORGOTTEN_AFTER_S, NodeRecord
 from tonearm.core.errors import PlayerExists
 from tonearm.core.snapshot import PlayerSnapshot
 
@@ -293,6 +293,31 @@ async def test_an_engine_that_takes_records_and_tells_none_makes_nobody_look_dea
     assert nodes["a"].members.is_alive("b", now[0])
     await pass_s(4, "a")
     assert not nodes["a"].members.is_alive("b", now[0])
+    for node in nodes.values():
+        assert node._watching is not None
+        node._watching.cancel()
+
+
+async def test_a_node_that_does_not_come_back_is_forgotten_when_it_has_no_players() -> None:
+    bucket, now = HeldBucket(), [100.0]
+    nodes: dict[str, Membership] = {}
+    for name in ("a", "b"):
+        nodes[name] = membership(bucket, name, nodes, now, [])
+        await nodes[name].join()
+    await asyncio.sleep(0)  # their watches have begun
+    now[0] += FORGOTTEN_AFTER_S
+    for _ in range(5):
+        now[0] += 1.0
+        await nodes["a"].turn()
+        await nodes["a"].forget_lost(["b"])
+    assert "b" in bucket.entries, "it has players"
+    await nodes["a"].forget_lost([])
+    assert "b" not in bucket.entries
+    await nodes["b"].turn()
+    assert "b" in bucket.entries, "it came back all the same"
+    await nodes["a"].turn()
+    await nodes["a"].forget_lost([])
+    assert bucket.entries.keys() == {"a", "b"}
     for node in nodes.values():
         assert node._watching is not None
         node._watching.cancel()

@@ -157,6 +157,7 @@ class Cluster:
                         self._saving.changed(player_id)
             if answers is not None and self._ownership.is_watching and self._address:
                 await answers.taking.look_for_players()
+                await self._membership.forget_lost(self._ownership.nodes())
         if answers is not None and answers.moving.is_draining and self._players:
             answers.moving.all()
 

@@ -11,7 +11,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from yarl import URL
@@ -129,6 +129,17 @@ class Membership:
                 log.warning("the cluster's engine accepts writes, but reports no changes; this node watches it anew")
                 self._watch_anew()
         self.check()
+
+    async def forget_lost(self, owners: Collection[str]) -> None:
+        """Deletes the records of nodes that were lost long ago, except those of `owners`. Raises `EngineLost`."""
+        for name, revision in self.members.long_lost(self._now_s()).items():
+            if name in owners:
+                continue
+            if not revision:
+                self.members.gone(name)
+                continue
+            with contextlib.suppress(Conflict):  # it is back, or another node was faster
+                await self._bucket.delete(name, revision)
 
     async def look(self) -> None:
         """Answers another node that asks whether this node reaches the engine. An engine that does not answer soon
