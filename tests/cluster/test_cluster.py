@@ -380,6 +380,30 @@ async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
         assert (await b.request("GET", "/v0/players/p")).json()["volume"] == 0.6
 
 
+async def test_a_bucket_that_was_deleted_by_hand_is_made_anew(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, _ = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        connection = await nats.connect(cluster.engine.url)
+        stream = connection.jetstream()
+        await stream.delete_key_value("ta_test_players")
+
+        async def is_written() -> bool:
+            with contextlib.suppress(nats.errors.Error):
+                players = await stream.key_value("ta_test_players")
+                return bool((await players.get(base64.urlsafe_b64encode(b"p").decode().rstrip("="))).value)
+            return False
+
+        await eventually(is_written, "the player that nobody changed is written again")
+        await connection.close()
+        await cluster.kill("a")
+
+        async def is_taken() -> bool:
+            return await cluster.owner("p") == "b"
+
+        await eventually(is_taken, "the other node has learnt of it")
+
+
 async def test_a_node_that_stood_still_plays_nothing_that_another_one_has(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
         a, b = cluster.nodes.values()

@@ -69,17 +69,17 @@ class Cluster:
     async def _join(self) -> None:
         await self._engine.connect()
         try:
-            self._nodes_bucket = await self._engine.bucket(f"ta_{self._name}_nodes")
-            self._players_bucket = await self._engine.bucket(f"ta_{self._name}_players")
+            nodes = await self._engine.bucket(f"ta_{self._name}_nodes")
+            players = await self._engine.bucket(f"ta_{self._name}_players")
             self._membership = Membership(
-                self._nodes_bucket,
+                nodes,
                 self._own,
                 self._lease_s,
                 self._own_record,
                 self._forwarding.reaches_engine,
                 self._wall_ms,
             )
-            self._ownership = Ownership(self._players_bucket, self._own, self._engine.largest_bytes)
+            self._ownership = Ownership(players, self._own, self._engine.largest_bytes)
             await self._membership.join()
         except BaseException:
             await self._engine.close()
@@ -144,13 +144,9 @@ class Cluster:
             await asyncio.sleep(max(0.05, RENEW_EVERY_S - (time.monotonic() - begun_s)))
 
     async def _look_around(self) -> None:
-        """Checks the engine, looks for players that no node has, and moves players away while this node drains."""
+        """Looks for players that no node has, and moves players away while this node drains."""
         answers = self._answers
-        if not self._membership.reaches:
-            if self._engine.is_connected:  # it has lost its buckets
-                await self._nodes_bucket.open()
-                await self._players_bucket.open()
-        else:
+        if self._membership.reaches:
             if self._saving is not None:
                 for player_id in self._ownership.unwritten():
                     if player_id in self._players:  # else it is not there yet, or no more
