@@ -1,6 +1,7 @@
 """What a node shows of all nodes, and how long it waits for them."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,12 +9,16 @@ import pytest
 from aiohttp import web
 
 from tests.support.edge import running_edge, still_node
+from tests.support.eventually import eventually
 from tests.support.hand_time import LoopTime
+from tests.support.http_client import websocket
+from tests.support.running_cluster import cuttable
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.nodes import Joined
 from tonearm.cluster.together import AllPlayers
 from tonearm.core.cluster import NodeRecord
 from tonearm.core.errors import NodeUnreachable
+from tonearm.server.streams import OpenStreams
 
 
 async def test_a_list_waits_for_a_node_that_stands_still_no_longer_than_its_lease_lasts() -> None:
@@ -53,3 +58,40 @@ async def test_a_body_that_came_packed_is_passed_on_as_what_it_is_by_then() -> N
             await forwarding.close()
         assert isinstance(answer, web.Response)
         assert b'"track_not_found"' in cast(bytes, answer.body)
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("", []), ("?snapshot=true", ["PlayerState"]), ("?since=2", ["MetadataChange"]), ("?since=3", [])],
+)
+async def test_events_go_on_after_a_link_that_broke_where_they_were(query: str, first: list[str]) -> None:
+    async with still_node() as node, running_edge(node) as port:
+        player = node.player("p")
+        for number in range(3):
+            player.change_metadata(False, number)
+        async with cuttable(cast(Any, SimpleNamespace(port=port)), "http") as link:
+            forwarding = Forwarding("", lambda _: True, lambda: 0, 6.0)
+
+            async def where() -> tuple[str, str]:
+                return link.url, "b"
+
+            async def passed(request: web.BaseRequest) -> web.StreamResponse:
+                return await forwarding.pass_events(cast(Any, request), OpenStreams(20.0, 1.0), where)
+
+            runner = web.ServerRunner(web.Server(passed))
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            try:
+                async with websocket(site.port, f"/v0/players/p/events{query}") as client:
+                    for op in first:
+                        assert json.loads((await client.read_frame()).payload)["op"] == op
+                    link.cut()
+                    await eventually(lambda: not node.followers, "the link is broken")
+                    link.mend()
+                    await eventually(lambda: bool(node.followers), "there is another one")
+                    player.change_metadata(False, "new")
+                    assert json.loads((await client.read_frame()).payload)["metadata"] == "new"
+            finally:
+                await runner.cleanup()
+                await forwarding.close()

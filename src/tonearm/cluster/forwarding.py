@@ -56,6 +56,7 @@ _MOST_PENDING_BYTES: Final = 1024 * 1024
 _NUMBER: Final = re.compile(r'"seq":([0-9]{1,18})[,}]')
 _LIFE: Final = re.compile(r'"life":"([A-Za-z0-9_-]{8,64})"[^"]*$')
 _HEAD_CHARACTERS: Final = 300
+_STATE: Final = '{"op":"PlayerState"'
 
 log = logging.getLogger(__name__)
 
@@ -145,8 +146,18 @@ class Forwarding:
         """Passes on the events of a player. When the player moves, its events continue on the same client connection.
         Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
-        upstream = await self.socket_anywhere(where, _target_of(request), request.headers)
-        return await _run(connection, self._carry(request, connection, upstream, where))
+        target = parse_target(request.raw_path)
+        # The state says which events this node need not ask for again, also to a client that does not want it.
+        heard = Heard(hides_state=target.parameter("since") is None and not target.flag("snapshot"))
+        first = f"{target.path}?snapshot=true" if heard.hides_state else _target_of(request)
+        upstream = await self.socket_anywhere(where, first, request.headers)
+
+        async def anew() -> aiohttp.ClientWebSocketResponse:
+            # All events of the life, because a life that begins at another node is new.
+            path = f"{target.path}?since=0" if heard.life else first
+            return await self.socket_anywhere(where, path, request.headers)
+
+        return await _run(connection, _carry(connection, upstream, heard, anew))
 
     async def follow_all(
         self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], Mapping[str, NodeRecord]]
@@ -218,32 +229,6 @@ class Forwarding:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(name) from error
 
-    async def _carry(
-        self,
-        request: EdgeRequest,
-        connection: WebSocketConnection,
-        upstream: aiohttp.ClientWebSocketResponse,
-        where: Where,
-    ) -> None:
-        heard = Heard()
-        # This asks for all events of the life, because a life that begins at another node is new.
-        path = f"{parse_target(request.raw_path).path}?since=0"
-        try:
-            await _pass_messages(upstream, connection, heard)
-            while upstream.close_code != CloseCode.DELETED and not connection.writer.has_ended:
-                await upstream.close()
-                upstream = await self.socket_anywhere(where, path, request.headers)
-                await _pass_messages(upstream, connection, heard)
-            code = upstream.close_code or CloseCode.GOING_AWAY
-            connection.close(int(code), "the player's node has ended the socket")
-        except RequestError as error:
-            connection.close(CloseCode.GOING_AWAY, error.message)
-        except Exception:
-            log.exception("an event socket could not be forwarded")
-            connection.abort()
-        finally:
-            await upstream.close()
-
     async def _answered(self, request: EdgeRequest, answer: aiohttp.ClientResponse, name: str) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=_back(answer, name))
         if answer.content_length is not None:
@@ -298,21 +283,53 @@ def _unreachable(name: str) -> NodeUnreachable:
 
 
 class Heard:
-    """Which events of a player a client has got: the number of the last event, and its life."""
+    """Which events of a player a client has got: the number of the last one, and its life, empty before the first.
+    `hides_state`: the client does not get the state with which the events begin."""
 
-    def __init__(self) -> None:
-        self._last = ("", 0)
+    def __init__(self, *, hides_state: bool) -> None:
+        self.hides_state: Final = hides_state
+        self.life, self._number = "", 0
 
     def is_new(self, text: str) -> bool:
-        """Whether an event was not passed on yet."""
-        found = _NUMBER.search(text[:_HEAD_CHARACTERS]), _LIFE.search(text[-_HEAD_CHARACTERS:])
-        if found[0] is None or found[1] is None:
-            return True
-        number, life = int(found[0][1]), found[1][1]
-        if life == self._last[0] and number <= self._last[1]:
+        """Whether the client is to get an event, or a state."""
+        is_state = text.startswith(_STATE)
+        if is_state:
+            fields = json.loads(text)
+            life, number = fields["life"], fields["seq"]
+        else:
+            found = _NUMBER.search(text[:_HEAD_CHARACTERS]), _LIFE.search(text[-_HEAD_CHARACTERS:])
+            if found[0] is None or found[1] is None:
+                return True
+            life, number = found[1][1], int(found[0][1])
+        if life == self.life and number <= self._number:
             return False
-        self._last = life, number
-        return True
+        is_hidden = is_state and self.hides_state and not self.life
+        self.life, self._number = life, number
+        return not is_hidden
+
+
+async def _carry(
+    connection: WebSocketConnection,
+    upstream: aiohttp.ClientWebSocketResponse,
+    heard: Heard,
+    anew: Callable[[], Awaitable[aiohttp.ClientWebSocketResponse]],
+) -> None:
+    """Passes on the events of `upstream`, and then of those sockets that `anew` opens, until the player is deleted."""
+    try:
+        await _pass_messages(upstream, connection, heard)
+        while upstream.close_code != CloseCode.DELETED and not connection.writer.has_ended:
+            await upstream.close()
+            upstream = await anew()
+            await _pass_messages(upstream, connection, heard)
+        code = upstream.close_code or CloseCode.GOING_AWAY
+        connection.close(int(code), "the player's node has ended the socket")
+    except RequestError as error:
+        connection.close(CloseCode.GOING_AWAY, error.message)
+    except Exception:
+        log.exception("an event socket could not be forwarded")
+        connection.abort()
+    finally:
+        await upstream.close()
 
 
 async def _pass_messages(
