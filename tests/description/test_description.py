@@ -69,8 +69,16 @@ def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
     everywhere = {"not_found", "method_not_allowed"}  # of no path: they stand in the document's own description
     named = {code for operation in OPERATIONS for code in operation.codes} | everywhere
     named |= {"unauthorized", "foreign_origin", "internal", "player_not_found", "bad_request", "body_too_large"}
+    named.add("engine_lost")
     assert set(get_args(ErrorCode)) == set(statuses) == named
     assert all(f"`{code}`" in openapi["info"]["description"] for code in everywhere)
+
+
+def test_a_cluster_may_have_no_answer_to_what_is_about_a_player(openapi: Any) -> None:
+    for path, methods in openapi["paths"].items():
+        for method, operation in methods.items():
+            is_about_player = path.startswith("/v0/players/") or (method, path) == ("post", "/v0/players")
+            assert ("`engine_lost`" in operation["responses"]["503"]["description"]) == is_about_player, (method, path)
 
 
 def test_every_body_may_be_refused(openapi: Any) -> None:

@@ -51,7 +51,6 @@ MOVE_PLAYER: Final = Operation(
     DONE,
     "The player continues there with its next frame, in a new life that begins with `PlayerMoved`.",
     body=RequestBody(requests.MoveTo, {"to another node": {"node": "node-2"}}),
-    codes=("engine_lost", "node_unreachable"),
     tag="Control",
 )
 TAKE_PLAYER: Final = Operation(

@@ -18,8 +18,9 @@ from tonearm.protocol.replies import Error
 _REF: Final = "#/components/schemas/{model}"
 _MODE: Final[JsonSchemaMode] = "validation"
 
-# The error codes that any request may get.
+# The error codes that any request may get, and those of any request about a player of a cluster.
 _EVERYWHERE: Final = ("unauthorized", "foreign_origin", "limit_reached", "internal")
+_OF_CLUSTER: Final = ("engine_lost", "node_unreachable")
 _RETRY_AFTER: Final[JsonObject] = {
     "Retry-After": {
         "description": "Seconds until the address may send the next request.",
@@ -196,8 +197,10 @@ def _parameter(parameter: Parameter) -> JsonObject:
 
 
 def codes_of(operation: Operation) -> tuple[str, ...]:
-    """All error codes that the operation may answer with."""
+    """All error codes that the operation may answer with, at a node alone or in a cluster."""
     codes = [*_EVERYWHERE, *operation.codes]
+    if operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
+        codes += _OF_CLUSTER
     if operation.subject is Subject.PLAYER:
         codes.append("player_not_found")
     has_body = operation.body is not None or operation.takes_bytes

@@ -58,9 +58,9 @@ TAGS: Final = ("Players", "Control", "Queue", "Settings", "Overlays", "Voice", "
 class Operation:
     """One method at one path, such as `/v0/players/{player_id}/play`. `tag` is one of `TAGS`, or empty.
 
-    `codes` are the error codes of this operation only. `openapi.codes_of` adds the codes of every path,
-    `player_not_found` where a player must exist, and the codes of a body and of parameters. With `takes_bytes` the body
-    is bytes instead of JSON.
+    `codes` are the error codes of this operation only. `openapi.codes_of` adds the codes of every path, those of a
+    cluster where the path is about a player, `player_not_found` where a player must exist, and the codes of a body and
+    of parameters. With `takes_bytes` the body is bytes instead of JSON.
     """
 
     method: str
