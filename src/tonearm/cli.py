@@ -240,9 +240,9 @@ def _check_config_command(config: Path | None) -> int:
         for problem in error.problems:
             _refuse(problem)
         return ExitCode.WRONG_USE
-    from tonearm.serve import start_problem, start_warnings
+    from tonearm.serve import missing_for_voice, start_problem, start_warnings
 
-    refusal = start_problem(loaded.config)
+    refusal = start_problem(loaded.config, missing_for_voice())
     if refusal is not None:
         return _refuse(f"{loaded.path or DEFAULT_FILE}: {refusal}")
     for warning in (*loaded.warnings, *start_warnings(loaded.config)):

@@ -183,12 +183,13 @@ def start_warnings(config: Config) -> list[str]:
     return warnings + [text for section, text in fewer if "max_connections" in section.model_fields_set]
 
 
-def start_problem(config: Config) -> str | None:
-    """Why `serve` would not start with this configuration on this system: what is wrong with the resolver; None if
-    nothing is."""
+def start_problem(config: Config, missing: Sequence[str]) -> str | None:
+    """Why `serve` would not start with this configuration on this system: what is wrong with the resolver, or that
+    packages for voice are `missing`; None if nothing is."""
     try:
         asyncio.run(_try_opener(_opener(config)))
-    except (ResolverSetupError, SandboxRequiredError) as error:
+        voices_of(config, missing)
+    except (ResolverSetupError, SandboxRequiredError, VoiceSetupError) as error:
         return str(error)
     return None
 
