@@ -1,4 +1,4 @@
-"""Forwards requests and event sockets to the node that has the player, and passes the answers back as they come.
+"""Forwards requests and event sockets to the node that has the player, and passes the answers back.
 
 A forwarded request has the header `Tonearm-Hop`. The node that gets it answers it, so no request goes in a circle.
 Event sockets outlive a move of the player: this node connects to the new node, and the client's socket stays open.
@@ -8,12 +8,12 @@ import asyncio
 import contextlib
 import json
 import logging
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
 import aiohttp
+import msgspec
 from aiohttp import WSMsgType, web
 from yarl import URL
 
@@ -52,11 +52,6 @@ _LOOK_EVERY_S: Final = 0.25
 _LONGER_S: Final = 14.0  # than a lease a socket waits until some node has its player
 _NODES_AGAIN_S: Final = 1.0
 _MOST_PENDING_BYTES: Final = 1024 * 1024
-# As `protocol.event_rendering` writes them: the number at the beginning of an event, the life at its end.
-_NUMBER: Final = re.compile(r'"seq":([0-9]{1,18})[,}]')
-_LIFE: Final = re.compile(r'"life":"([A-Za-z0-9_-]{8,64})"[^"]*$')
-_HEAD_CHARACTERS: Final = 300
-_STATE: Final = '{"op":"PlayerState"'
 
 log = logging.getLogger(__name__)
 
@@ -113,22 +108,25 @@ class Forwarding:
         if not address:  # it does not listen yet
             raise _unreachable(name)
         try:
-            asking = self._open().request(
-                request.method,
-                _url(address, _target_of(request)),
-                headers=self._headers(request.headers),
-                data=body,
-                allow_redirects=False,
-            )
-            async with await self.while_alive(name, asking) as answer:
-                if answer.status == HTTPStatus.NOT_FOUND:
-                    refusal = await answer.read()
-                    if b'"player_not_found"' in refusal:
-                        return None
-                    return web.Response(status=answer.status, headers=_back(answer, name), body=refusal)
-                return await self._answered(request, answer, name)
-        except (aiohttp.ClientConnectionError, OSError) as error:
+            return await self.while_alive(name, self._answer(request, body, address, name))
+        except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(name) from error
+
+    async def _answer(
+        self, request: EdgeRequest, body: bytes | None, address: str, name: str
+    ) -> web.StreamResponse | None:
+        headers, url = self._headers(request.headers), _url(address, _target_of(request))
+        async with self._open().request(
+            request.method, url, headers=headers, data=body, allow_redirects=False
+        ) as answer:
+            passed = await answer.read()
+            if answer.status == HTTPStatus.NOT_FOUND and b'"player_not_found"' in passed:
+                return None
+            if request.method != "HEAD":
+                return web.Response(status=answer.status, headers=_back(answer, name), body=passed)
+            head = web.StreamResponse(status=answer.status, headers=_back(answer, name))
+            head.content_length = answer.content_length
+            return head
 
     async def while_alive(self, name: str, asking: Coroutine[Any, Any, _Answer]) -> _Answer:
         """What `asking` the node `name` gives. The wait for a frozen node ends with the node's lease. Raises
@@ -229,19 +227,6 @@ class Forwarding:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(name) from error
 
-    async def _answered(self, request: EdgeRequest, answer: aiohttp.ClientResponse, name: str) -> web.StreamResponse:
-        response = web.StreamResponse(status=answer.status, headers=_back(answer, name))
-        if answer.content_length is not None:
-            response.content_length = answer.content_length
-        await response.prepare(request)
-        try:
-            async for data in answer.content.iter_any():
-                await response.write(data)
-            await response.write_eof()
-        except (aiohttp.ClientError, OSError):  # in the middle of an answer: the client sees that its end is missing
-            response.force_close()
-        return response
-
     def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
         headers = {name: value for name, value in given.items() if name.lower() not in _NOT_PASSED}
         headers[HOP] = "1"
@@ -282,6 +267,15 @@ def _unreachable(name: str) -> NodeUnreachable:
     return NodeUnreachable(f"The node {name}, which has the player, cannot be reached. Try again.")
 
 
+class _Event(msgspec.Struct):
+    op: str
+    seq: int = 0
+    life: str = ""
+
+
+_read_event: Final = msgspec.json.Decoder(_Event).decode
+
+
 class Heard:
     """Which events of a player a client has got: the number of the last one, and its life, empty before the first.
     `hides_state`: the client does not get the state with which the events begin."""
@@ -292,19 +286,13 @@ class Heard:
 
     def is_new(self, text: str) -> bool:
         """Whether the client is to get an event, or a state."""
-        is_state = text.startswith(_STATE)
-        if is_state:
-            fields = json.loads(text)
-            life, number = fields["life"], fields["seq"]
-        else:
-            found = _NUMBER.search(text[:_HEAD_CHARACTERS]), _LIFE.search(text[-_HEAD_CHARACTERS:])
-            if found[0] is None or found[1] is None:
-                return True
-            life, number = found[1][1], int(found[0][1])
-        if life == self.life and number <= self._number:
+        event = _read_event(text)
+        if not event.life:
+            return True
+        if event.life == self.life and event.seq <= self._number:
             return False
-        is_hidden = is_state and self.hides_state and not self.life
-        self.life, self._number = life, number
+        is_hidden = event.op == "PlayerState" and self.hides_state and not self.life
+        self.life, self._number = event.life, event.seq
         return not is_hidden
 
 

@@ -64,7 +64,6 @@ class Ownership:
         bucket: Bucket,
         own: str,
         largest_bytes: int,
-        now_s: Callable[[], float] = time.monotonic,
         *,
         watch_again_s: float = _WATCH_AGAIN_S,
         written_anew_within_s: float = _WRITTEN_ANEW_WITHIN_S,
@@ -74,7 +73,6 @@ class Ownership:
         self._token = secrets.token_hex(8)
         self._largest_bytes = largest_bytes
         self.lost: Callable[[str, str], None] = lambda *_: None
-        self._now_s = now_s
         self._watch_again_s, self._written_anew_within_s = watch_again_s, written_anew_within_s
         self._owners: dict[str, Owned] = {}
         self._players: dict[str, dict[str, Owned]] = {}  # the same by node
@@ -290,7 +288,7 @@ class Ownership:
 
     def _saw(self, entry: Entry) -> None:
         self._missing.discard(entry.key)
-        found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
+        found = self._read(entry, time.monotonic() if self._has_all.is_set() else None)
         if found is None:
             self._forget(entry.key)
             return
