@@ -47,6 +47,32 @@ async def test_a_socket_waits_for_the_next_node_longer_than_the_lease_of_a_lost_
     assert waited_s > 60
 
 
+@pytest.mark.parametrize(("address", "may_reach"), [("http://127.0.0.1:1", False), ("http://224.0.0.1:1", True)])
+async def test_a_node_to_which_there_is_no_way_may_reach_the_engine(address: str, may_reach: bool) -> None:
+    """As when this node's cable is pulled: the system says at once that the network is unreachable."""
+    forwarding = Forwarding("", lambda _: True, lambda: 0, 6.0)
+    assert await forwarding.reaches_engine(address) is may_reach
+    await forwarding.close()
+
+
+async def test_an_answer_whose_end_does_not_come_is_waited_for_no_longer_than_its_node_lives() -> None:
+    asked: list[asyncio.StreamWriter] = []
+
+    async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+        asked.append(writer)
+
+    async with await asyncio.start_server(begin, "127.0.0.1", 0) as silent:
+        address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        forwarding = Forwarding("", lambda _: not asked, lambda: 0, 6.0)
+        request = cast(Any, SimpleNamespace(method="GET", raw_path="/v0/players/p", headers={}))
+        with pytest.raises(NodeUnreachable):
+            await forwarding.pass_on(request, None, address, "b")
+        await forwarding.close()
+        asked[0].close()
+
+
 async def test_a_body_that_came_packed_is_passed_on_as_what_it_is_by_then() -> None:
     async with still_node() as node, running_edge(node) as port:
         forwarding = Forwarding("", lambda _: True, lambda: 0, 6.0)

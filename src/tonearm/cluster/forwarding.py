@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
@@ -80,13 +81,14 @@ class Forwarding:
             await self._session.close()
 
     async def reaches_engine(self, address: str) -> bool:
-        """Whether the node at this address reaches the engine. False also when no node is there; True when it does not
-        say."""
+        """Whether the node at this address reaches the engine. False also when its machine says that no node is there,
+        or when there is no such machine; True when nothing is said."""
         try:
             async with asyncio.timeout(_ENGINE_ASK_S):
                 answer = json.loads(await self.ask(address, "GET", "/v0/nodes/self"))
-        except aiohttp.ClientConnectorError:
-            return False
+        except aiohttp.ClientConnectorError as error:  # it may be this node that has no network
+            reason = error.os_error
+            return not isinstance(reason, ConnectionRefusedError) and reason.errno != socket.EAI_NONAME
         except (aiohttp.ClientError, OSError, ValueError):
             return True
         return not (isinstance(answer, dict) and answer.get("reachesEngine") is False)
