@@ -269,6 +269,24 @@ async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused
         node._watching.cancel()
 
 
+async def test_a_lease_that_ends_before_its_renewal_is_acknowledged_has_ended() -> None:
+    bucket, now, ended = HeldBucket(), [100.0], list[str]()
+    node = membership(bucket, "a", {}, now, ended)
+    await node.join()
+    plain = bucket.update
+
+    async def slow(key: str, value: bytes, last: int) -> int:
+        now[0] += 1.0  # in which others may have taken its players
+        return await plain(key, value, last)
+
+    bucket.update = slow  # type: ignore[method-assign]
+    now[0] = node.lease.plays_until_s - 0.1
+    await node.turn()
+    assert ended == ["a"]
+    assert node.may_play, "it may take them again"
+    node._watching.cancel()
+
+
 async def test_an_engine_that_takes_records_and_tells_none_makes_nobody_look_dead() -> None:
     bucket, now = HeldBucket(), [100.0]
     nodes: dict[str, Membership] = {}

@@ -188,6 +188,7 @@ class Membership:
         return there.revision  # this node's own write, whose acknowledgement was lost
 
     def _renewed(self, sent_s: float) -> None:
+        self.check()  # the lease may have ended while the engine did not answer, so that another node took players
         self.lease = self.lease.renewed(sent_s)
         self._has_lapsed = False
         if self.members.reached_since_s is None and self._has_watch:
