@@ -137,6 +137,20 @@ async def test_two_nodes_at_once_clear_away_an_id_whose_player_was_never_made() 
     assert not bucket.entries
 
 
+async def test_an_id_is_not_cleared_away_that_is_claimed_here_meanwhile() -> None:
+    bucket = HeldBucket()
+    a = ownership(bucket, "a", [])
+    plain = bucket.get
+
+    async def get(key: str) -> Entry | None:
+        await a.claim("p")  # the engine told of this claim before it acknowledged it
+        return await plain(key)
+
+    bucket.get = get  # type: ignore[method-assign]
+    assert await a.take("p", "a", read) is None
+    assert "p" in bucket.entries
+
+
 async def test_what_is_written_of_a_player_that_is_not_ones_own_is_not_kept() -> None:
     bucket, lost = HeldBucket(), list[str]()
     a, b = ownership(bucket, "a", lost), ownership(bucket, "b", lost)

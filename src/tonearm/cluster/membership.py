@@ -66,6 +66,7 @@ class Membership:
         self._has_come_back = asyncio.Event()
         self._told_s = now_s()  # when the watch last began, or told of an own record
         self._has_lapsed = True
+        self.lapses = 0
         self._has_watch = False
         self._watching: asyncio.Task[None] | None = None
         self._turn_s = now_s()
@@ -155,6 +156,7 @@ class Membership:
         """Tells when the lease has ended."""
         if not self._has_lapsed and self._now_s() >= self.lease.plays_until_s:
             self._has_lapsed = True
+            self.lapses += 1
             self.lapsed()
 
     @property

@@ -145,35 +145,43 @@ class Ownership:
         return True
 
     async def take(
-        self, player_id: str, owner: str, read: ReadRecord, epoch: int | None = None
+        self, player_id: str, owner: str, read: ReadRecord | PlayerSnapshot, epoch: int | None = None
     ) -> PlayerSnapshot | None:
-        """Takes a player that `owner` had, as `read` makes it of its record; None where another node has it by now, or
-        none, or the record cannot be read, which then stays as it is. `epoch`: the one in which the owner had it; one
-        that has taken it again since has another. Raises `EngineLost`."""
+        """Takes a player that `owner` had, as it was handed over or as `read` makes it of its record; None where
+        another node has it by now, or none, or the record cannot be read, which then stays as it is. `epoch`: the one
+        in which the owner had it; one that has taken it again since has another. Raises `EngineLost`."""
         entry = await self._bucket.get(player_id)
         known = self._read(entry)
         if entry is None or known is None or known.owner != owner or epoch not in (None, known.epoch):
             return None
-        if not entry.body:  # its node was lost while it made the player
-            with contextlib.suppress(Conflict):
-                await self._bucket.delete(player_id, entry.revision)
+        if player_id in self._mine:  # made or taken here meanwhile
             return None
-
-        def unpacked_and_read() -> PlayerSnapshot | None:
-            record = _record_in(entry)
-            return None if record is None else read(player_id, record)
-
-        snapshot = await asyncio.to_thread(unpacked_and_read)
+        snapshot = read if isinstance(read, PlayerSnapshot) else await self._read_of(entry, read)
         if snapshot is None:
-            if self._unread.get(player_id) != entry.revision:
-                log.error("the record of player %s cannot be read, and stays in the engine as it is", player_id)
-            self._unread[player_id] = entry.revision
             return None
         try:
             revision = await self._bucket.update(player_id, self._passed_on(entry, known.epoch), entry.revision)
         except Conflict:
             return None
         self._mine[player_id] = Owned(self.own, known.epoch + 1, revision)
+        return snapshot
+
+    async def _read_of(self, entry: Entry, read: ReadRecord) -> PlayerSnapshot | None:
+        """The player of a record; None where it cannot be read, or where there is none, which is cleared away."""
+        if not entry.body:  # its node was lost while it made the player
+            with contextlib.suppress(Conflict):
+                await self._bucket.delete(entry.key, entry.revision)
+            return None
+
+        def unpacked_and_read() -> PlayerSnapshot | None:
+            record = _record_in(entry)
+            return None if record is None else read(entry.key, record)
+
+        snapshot = await asyncio.to_thread(unpacked_and_read)
+        if snapshot is None:
+            if self._unread.get(entry.key) != entry.revision:
+                log.error("the record of player %s cannot be read, and stays in the engine as it is", entry.key)
+            self._unread[entry.key] = entry.revision
         return snapshot
 
     async def hand_back(self, player_id: str, owner: str) -> None:
