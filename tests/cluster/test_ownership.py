@@ -214,6 +214,25 @@ async def test_a_player_whose_record_went_with_the_disk_of_the_engine_is_its_own
     await b.stop()
 
 
+async def test_an_id_is_not_given_away_before_it_is_known_what_the_engine_has_lost() -> None:
+    bucket = HeldBucket()
+
+    async def watch(value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
+        for entry in tuple(bucket.entries.values()):
+            yield entry
+        yield None  # then the connection breaks
+
+    bucket.watch = watch  # type: ignore[method-assign]
+    a, b = (ownership(bucket, name, []) for name in "ab")
+    await a.claim("p")
+    await b.start()
+    bucket.entries.clear()
+    with pytest.raises(EngineLost):
+        await b.claim("p")
+    assert await b.claim("q")
+    await b.stop()
+
+
 async def test_an_id_that_another_node_took_from_an_emptied_engine_is_played_by_one_node() -> None:
     bucket, lost = HeldBucket(), list[str]()
     watched = asyncio.Event()

@@ -137,6 +137,8 @@ class Ownership:
             return False
         if player_id in self._missing:
             raise PlayerExists.of(player_id)
+        if player_id in self._owners and not self.is_watching:  # the engine may have lost it with its disk
+            raise EngineLost("which players there are is not known yet")
         try:
             revision = await self._bucket.create(player_id, self._value(1, b""))
         except Conflict:
@@ -266,7 +268,6 @@ class Ownership:
 
     async def _watch(self) -> None:
         while True:
-            self._has_all.clear()
             seen: set[str] = set()
             try:
                 async for entry in self._bucket.watch(_HEAD_BYTES):
@@ -285,6 +286,7 @@ class Ownership:
                 pass
             except Exception:
                 log.exception("the engine's report about players could not be read")
+            self._has_all.clear()
             await asyncio.sleep(self._watch_again_s)
 
     def _forget_missing(self, missing: set[str]) -> None:
