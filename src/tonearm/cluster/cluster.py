@@ -4,6 +4,7 @@ its data, drains and leaves. Its players come and go in `taking` and `moving`; r
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -116,6 +117,7 @@ class Cluster:
         if self._turning is not None:
             self._turning.cancel()
             await asyncio.wait([self._turning])
+        self._membership.allowed(-math.inf)  # no frame from now on, also of a node that could not stop in time
         if self._answers is not None:
             await self._answers.taking.stop()
             await self._answers.moving.stop()
