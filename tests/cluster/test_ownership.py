@@ -10,10 +10,11 @@ from typing import Any, cast
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.cluster.membership import Membership
 from tonearm.cluster.ownership import Ownership
-from tonearm.core.cluster import FORGOTTEN_AFTER_S, NodeRecord
+from tonearm.core.cluster import FORGOTTEN_AFTER_S, SILENT_BEFORE_S, NodeRecord
 from tonearm.core.errors import PlayerExists
 from tonearm.core.snapshot import PlayerSnapshot
 
@@ -273,6 +274,21 @@ def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now:
     found = Membership(cast(Bucket, bucket), own, LEASE_S, lambda: record, reaches_engine, lambda: 0, lambda: now[0])
     found.lapsed = lambda: ended.append(own)
     return found
+
+
+async def test_a_node_joins_by_the_name_of_a_lost_one_when_that_is_silent() -> None:
+    bucket, now = HeldBucket(), [100.0]
+    lost, again = (membership(bucket, "a", {}, now, []) for _ in range(2))
+    await lost.join()
+    time = LoopTime(stands=True)
+    joining = asyncio.create_task(again.join())
+    for forward_s, is_joined in ((0.0, False), (LEASE_S - SILENT_BEFORE_S, False), (SILENT_BEFORE_S, True)):
+        time.forward(forward_s)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert joining.done() is is_joined
+    lost._watching.cancel()
+    again._watching.cancel()
 
 
 async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused_anything_yet() -> None:

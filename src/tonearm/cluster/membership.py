@@ -80,7 +80,7 @@ class Membership:
         """Writes the first record. Raises `NameTaken` and `EngineLost`."""
         before = await self._bucket.get(self.members.own)
         if before is not None:
-            await asyncio.sleep(2 * RENEW_EVERY_S)  # a live node writes in this time
+            await asyncio.sleep(self.lease.length_s)  # a live node writes in this time, and another one falls silent
             now = await self._bucket.get(self.members.own)
             if now is not None and now.revision != before.revision:
                 raise NameTaken
