@@ -142,6 +142,9 @@ async def test_sockets_are_passed_on(tmp_path: Path) -> None:
                 while (event := await everything.receive_json(timeout=10))["op"] != "EventsLost":
                     pass
                 assert event.keys() == {"op", "time", "lost"}
+            for wrong in ("since=1", "snapshot=maybe"):
+                with pytest.raises(aiohttp.WSServerHandshakeError, match="400"):
+                    await session.ws_connect(f"{b.url}/v0/events?{wrong}")
             async with session.get(f"{b.url}/v0/players/p/stream.wav") as stream:
                 assert stream.status == 200
                 assert len(await stream.content.readexactly(10_000)) == 10_000

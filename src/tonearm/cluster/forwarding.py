@@ -25,6 +25,7 @@ from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.routing import parse_target
+from tonearm.server.sockets import wants_states
 from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection, text_frame
 
@@ -163,8 +164,9 @@ class Forwarding:
         self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], Mapping[str, NodeRecord]]
     ) -> web.StreamResponse:
         """Passes on the events of all players of `nodes`, which may come and go meanwhile. The client is told that it
-        may have lost events of a node that was followed later, or anew."""
+        may have lost events of a node that was followed later, or anew. Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
+        wants_states(parse_target(request.raw_path))  # each node is asked for the same
         following: dict[str, asyncio.Task[None]] = {}
 
         async def follow(name: str, address: str, *, is_late: bool) -> None:
