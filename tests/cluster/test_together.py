@@ -18,6 +18,13 @@ from tonearm.cluster.nodes import Joined
 from tonearm.cluster.together import AllPlayers
 from tonearm.core.cluster import NodeRecord
 from tonearm.core.errors import NodeUnreachable
+from tonearm.core.figures import ClusterFigures
+from tonearm.description.operation import Operation
+from tonearm.server.app import EdgeSettings, build_app, listen_on
+from tonearm.server.bodies import read_raw
+from tonearm.server.http_server import EdgeRequest
+from tonearm.server.replies import no_content
+from tonearm.server.routing import Call, Route
 from tonearm.server.streams import OpenStreams
 
 
@@ -78,6 +85,7 @@ async def test_a_body_that_came_packed_is_passed_on_as_what_it_is_by_then() -> N
         forwarding = Forwarding("", lambda _: True, lambda: 0, 6.0)
         target, headers = "/v0/players/p/queue/none", {"Content-Encoding": "gzip"}
         request = cast(Any, SimpleNamespace(method="PATCH", raw_path=target, headers=headers))
+        request.add_reply_header = lambda *_: None
         try:
             answer = await forwarding.pass_on(request, b'{"index": 0}', f"http://127.0.0.1:{port}", "b")
         finally:
@@ -121,3 +129,47 @@ async def test_events_go_on_after_a_link_that_broke_where_they_were(query: str, 
             finally:
                 await runner.cleanup()
                 await forwarding.close()
+
+
+class Elsewhere:
+    """As `ClusterRoutes`, of a cluster in which this node has the player at first, and then another one."""
+
+    own, name = "a", "test"
+
+    def __init__(self) -> None:
+        self.is_asked = asyncio.Event()
+        self.body = b""
+
+    def serves(self, *_: object) -> None: ...
+
+    def routes(self) -> tuple[Route, ...]:
+        return ()
+
+    def figures(self) -> ClusterFigures:
+        raise NotImplementedError
+
+    def is_from_node(self, _: EdgeRequest) -> bool:
+        return False
+
+    async def answer(self, call: Call, _: Operation) -> web.StreamResponse | None:
+        if not self.is_asked.is_set():
+            self.is_asked.set()
+            return None
+        self.body = bytes(await read_raw(call.request, 100))
+        return no_content()
+
+
+async def test_a_request_whose_player_moves_while_its_body_comes_is_done_at_the_next_node() -> None:
+    elsewhere = Elsewhere()
+    async with still_node() as node:
+        server = await listen_on(build_app(node, EdgeSettings(), elsewhere), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = "PATCH /v0/players/p/metadata HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n"
+        writer.write(head.encode() + b'{"value"')
+        await elsewhere.is_asked.wait()
+        await node.give_up("p", "It goes on elsewhere.")
+        writer.write(b": 1}")
+        assert await reader.readline() == b"HTTP/1.1 204 No Content\r\n"
+        assert elsewhere.body == b'{"value": 1}'
+        writer.close()
+        await server.close()

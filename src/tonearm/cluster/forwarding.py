@@ -125,9 +125,10 @@ class Forwarding:
             passed = await answer.read()
             if answer.status == HTTPStatus.NOT_FOUND and b'"player_not_found"' in passed:
                 return None
+            request.add_reply_header(NODE, name)
             if request.method != "HEAD":
-                return web.Response(status=answer.status, headers=_back(answer, name), body=passed)
-            head = web.StreamResponse(status=answer.status, headers=_back(answer, name))
+                return web.Response(status=answer.status, headers=_back(answer), body=passed)
+            head = web.StreamResponse(status=answer.status, headers=_back(answer))
             head.content_length = answer.content_length
             return head
 
@@ -335,9 +336,8 @@ async def _pass_messages(
             connection.writer.write(text_frame(message.data))
 
 
-def _back(answer: aiohttp.ClientResponse, name: str) -> dict[str, str]:
-    headers = {key: value for key, value in answer.headers.items() if key.lower() not in _NOT_BACK}
-    return {**headers, NODE: name}
+def _back(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {key: value for key, value in answer.headers.items() if key.lower() not in _NOT_BACK}
 
 
 async def _run(connection: WebSocketConnection, work: Coroutine[Any, Any, None]) -> web.StreamResponse:
