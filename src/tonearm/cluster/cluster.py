@@ -136,7 +136,7 @@ class Cluster:
                 await self._look_around()
             except NameTaken:
                 log.critical("another node of the cluster is called %s; this one stops", self._own)
-                self._membership.lapsed()
+                self._membership.lapse()
                 self.ended.set()
                 return
             except EngineLost as error:

@@ -153,11 +153,16 @@ class Membership:
             self.members.reached_since_s = None
 
     def check(self) -> None:
-        """Tells when the lease has ended."""
+        """Notices that the lease has ended."""
         if not self._has_lapsed and self._now_s() >= self.lease.plays_until_s:
-            self._has_lapsed = True
-            self.lapses += 1
-            self.lapsed()
+            self.lapse()
+
+    def lapse(self) -> None:
+        """Ends the lease: this node is silent, and takes no player, until it begins another one."""
+        self._has_lapsed = True
+        self.lapses += 1
+        self.allowed(-math.inf)
+        self.lapsed()
 
     @property
     def may_play(self) -> bool:
