@@ -14,7 +14,7 @@ from msgspec.json import Decoder
 from tonearm.cluster.moving import OnItsWay
 from tonearm.cluster.nodes import Joined
 from tonearm.core.player_status import PlayerStatus
-from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
+from tonearm.core.snapshot import STATE_VERSION
 from tonearm.node.node import Node
 from tonearm.protocol.rendering import player_out
 from tonearm.protocol.wire_model import json_text
@@ -56,7 +56,10 @@ class AllPlayers:
         """As `GET /v0/players`, of all nodes or of this one."""
 
         def own() -> _Players:
-            return ((player_id, iter([self._shown(status)])) for player_id, status in self._statuses())
+            for player in self._node.players():
+                yield player.player_id, self._shown(player.status())
+            for player_id, going in tuple(self._on_their_way.items()):
+                yield player_id, self._shown(going.status)
 
         found = await self._listed("/v0/players", own, Decoder(list[msgspec.Raw]).decode, of_all=of_all)
         return await sliced_reply(request, array_slices(b"[", found.values(), b"]"))
@@ -66,22 +69,17 @@ class AllPlayers:
 
         def own() -> _Players:
             now_ms = self._wall_ms()
-            return ((record.player_id, record_slices(record, now_ms)) for record in self._own_records())
+            for player in self._node.players():
+                yield player.player_id, record_slices(player.record(), now_ms)
+            for player_id, going in tuple(self._on_their_way.items()):
+                yield player_id, record_slices(going.record, now_ms)
 
         decode = Decoder(_Records).decode
         found = await self._listed("/v0/state", own, lambda answer: decode(answer).players, of_all=of_all)
         return await sliced_reply(request, object_slices({"version": STATE_VERSION}, "players", found.values()))
 
-    def _statuses(self) -> Iterator[tuple[str, PlayerStatus]]:
-        yield from ((player.player_id, player.status()) for player in self._node.players())
-        yield from [(player_id, player.status) for player_id, player in self._on_their_way.items()]
-
-    def _shown(self, status: PlayerStatus) -> bytes:
-        return json_text({**player_out(status), "node": self._own})
-
-    def _own_records(self) -> Iterator[PlayerSnapshot]:
-        yield from (player.record() for player in self._node.players())
-        yield from [player.record for player in self._on_their_way.values()]
+    def _shown(self, status: PlayerStatus) -> Iterator[bytes]:
+        yield json_text({**player_out(status), "node": self._own})
 
     async def ask_others(self, method: str, path: str) -> list[bytes]:
         """What the other living nodes answer; those that answer nothing are left out."""
