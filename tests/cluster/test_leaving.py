@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ import aiohttp
 import pytest
 
 from tests.cluster.test_ownership import HeldBucket, ownership, read
+from tests.support.eventually import eventually
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_status
 from tonearm.cluster.engine_saving import record_of
@@ -19,7 +22,7 @@ from tonearm.cluster.nodes import Joined
 from tonearm.cluster.ownership import Ownership
 from tonearm.cluster.taking import Taking
 from tonearm.cluster.together import AllPlayers
-from tonearm.core.cluster import NodeRecord
+from tonearm.core.cluster import Members, NodeRecord
 from tonearm.core.errors import NodeUnreachable, PlayerNotFound
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.snapshot import PlayerSnapshot
@@ -175,6 +178,24 @@ async def test_a_player_that_is_lost_while_it_is_being_made_is_not_kept(what: st
     await taking.handed_over("p", await record_of(StoppingPlayer("p").record(), 0), "c", other.epoch_of("p") or 0)
     assert found.players == {}
     assert found.ownership.epoch_of("p") is None
+
+
+async def test_a_node_that_has_just_come_is_not_lost_because_its_record_comes_late() -> None:
+    found = await leaving()
+    members = Members("a", 3.0, reached_since_s=-math.inf, known_to_s=time.monotonic())
+    cast(Any, found.joined.membership).members = members
+    taking = Taking(found.joined, cast(Any, found.node), found.players, found.moving)
+    await found.ownership.start()
+    newcomer = ownership(found.bucket, "z", [])
+    await newcomer.claim("p")
+    assert await newcomer.write("p", await record_of(StoppingPlayer("p").record(), 0))
+    await eventually(lambda: found.ownership.nodes() == ["z"], "the engine tells of its player")
+    await taking.look_for_players()
+    assert not taking._work
+    members.known_to_s = math.inf  # and it is not there
+    await taking.look_for_players()
+    await eventually(lambda: "p" in found.players, "the player is taken")
+    await found.ownership.stop()
 
 
 async def test_a_node_whose_lease_has_ended_is_handed_nothing() -> None:

@@ -68,7 +68,13 @@ class Taking:
             return
         if self._heirs.names != (names := tuple(members.heirs(now_s))):
             self._heirs = Heirs(names)
-        players = {player_id: owned for name in lost for player_id, owned in self._ownership.players_of(name).items()}
+        players = {
+            player_id: owned
+            for name in lost
+            for player_id, owned in self._ownership.players_of(name).items()
+            # A node that wrote later may live: its own record may not have come yet.
+            if owned.changed_s is None or owned.changed_s <= members.known_to_s
+        }
         counts = {name: len(self._ownership.players_of(name)) for name in names}
         ends_s = now_s + _SLICE_S
         for player_id, heir in self._heirs.of(players, counts):
