@@ -153,6 +153,12 @@ def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:
     assert missing_of_extra("voice", requires) == ["no-such-thing"]
 
 
+def test_a_check_names_what_voice_lacks() -> None:
+    wanted = Config.model_validate({"voice": {"enabled": True}})
+    assert start_problem(wanted, []) is None
+    assert "voice.enabled is true, and PyNaCl is missing" in (start_problem(wanted, ["PyNaCl"]) or "")
+
+
 def test_what_is_configured_reaches_the_voices() -> None:
     sections = {"voice": {"udp_ports": "50000-50009", "private_networks": True}, "opus": {"bitrate_bps": 96_000}}
     settings = voice_settings(Config.model_validate(sections))

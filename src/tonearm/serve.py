@@ -194,11 +194,10 @@ def start_warnings(config: Config) -> list[str]:
 
 def start_problem(config: Config, missing: Sequence[str]) -> str | None:
     """Why `serve` would not start with this configuration on this system: what is wrong with the resolver, or that
-    voice is demanded and packages are `missing`; None if nothing is."""
+    packages for voice are `missing`; None if nothing is."""
     try:
-        if missing:
-            voices_of(config, missing)
         asyncio.run(_try_opener(_opener(config)))
+        voices_of(config, missing)
     except (ResolverSetupError, SandboxRequiredError, VoiceSetupError) as error:
         return str(error)
     return None
@@ -369,7 +368,11 @@ async def _run_node(config: Config, shows_commands: bool, stderr: StderrThread, 
         await cluster.drain(_DRAIN_WITHIN_S)
     await _shut_down(servers, node)
     log.info("stopped")
-    return ExitCode.OK
+    if cluster is None or not cluster.ended.is_set():
+        return ExitCode.OK
+    taken = "another node has taken this node's name; set cluster.node to another name"
+    _tell_end(config, f"the cluster {config.cluster.name}: {taken}")
+    return ExitCode.MISSING
 
 
 async def _joined(config: Config) -> "Cluster | None":

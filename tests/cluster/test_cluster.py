@@ -142,6 +142,9 @@ async def test_sockets_are_passed_on(tmp_path: Path) -> None:
                 while (event := await everything.receive_json(timeout=10))["op"] != "EventsLost":
                     pass
                 assert event.keys() == {"op", "time", "lost"}
+            for wrong in ("since=1", "snapshot=maybe"):
+                with pytest.raises(aiohttp.WSServerHandshakeError, match="400"):
+                    await session.ws_connect(f"{b.url}/v0/events?{wrong}")
             async with session.get(f"{b.url}/v0/players/p/stream.wav") as stream:
                 assert stream.status == 200
                 assert len(await stream.content.readexactly(10_000)) == 10_000
@@ -325,6 +328,10 @@ async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
             return "draining" in await said("nodes")
 
         await eventually(is_shown, "the other node knows that it drains")
+        words = ("drain", "b")
+        refused = await asyncio.to_thread(run_tonearm, *words, folder=tmp_path, variables={"TONEARM_URL": b.url})
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "There is no other living node that takes players." in refused.stderr
         assert await said("drain", "a", "--undo") == "a: takes players again\n"
         assert (await a.request("GET", "/v0/players")).json()
 
@@ -374,6 +381,30 @@ async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
 
         await eventually(is_taken, "the other node has it")
         assert (await b.request("GET", "/v0/players/p")).json()["volume"] == 0.6
+
+
+async def test_a_bucket_that_was_deleted_by_hand_is_made_anew(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, _ = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        connection = await nats.connect(cluster.engine.url)
+        stream = connection.jetstream()
+        await stream.delete_key_value("ta_test_players")
+
+        async def is_written() -> bool:
+            with contextlib.suppress(nats.errors.Error):
+                players = await stream.key_value("ta_test_players")
+                return bool((await players.get(base64.urlsafe_b64encode(b"p").decode().rstrip("="))).value)
+            return False
+
+        await eventually(is_written, "the player that nobody changed is written again")
+        await connection.close()
+        await cluster.kill("a")
+
+        async def is_taken() -> bool:
+            return await cluster.owner("p") == "b"
+
+        await eventually(is_taken, "the other node has learnt of it")
 
 
 async def test_a_node_that_stood_still_plays_nothing_that_another_one_has(tmp_path: Path) -> None:

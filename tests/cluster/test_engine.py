@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,6 +24,12 @@ class Watched:
         entry = KeyValue.Entry("b", "cA", b"", 1, None, None, None)
         self._watcher._updates.put_nowait(entry)
 
+    async def key_value(self, _: str) -> Any:
+        return self
+
+    async def status(self) -> Any:
+        return SimpleNamespace(stream_info=SimpleNamespace(created=1))
+
     async def watchall(self) -> Any:
         return self._watcher
 
@@ -35,7 +42,7 @@ class Watched:
 def watched(keys: Watched) -> Bucket:
     engine = Engine(EngineSettings("nats://nowhere"))
     engine._connection = type("Connected", (), {"is_connected": True, "stats": {"reconnects": 0}})
-    bucket = Bucket(engine, None, "b")
+    bucket = Bucket(engine, keys, "b")
     bucket._keys = keys
     return bucket
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from tests.cluster.test_ownership import HeldBucket, ownership, read
 from tests.support.eventually import eventually
 from tests.support.playback_log import playing_player
-from tonearm.cluster.engine import EngineLost
-from tonearm.cluster.engine_saving import EngineSaving
+from tonearm.cluster.engine import EngineLost, Entry
+from tonearm.cluster.engine_saving import EngineSaving, record_of
 from tonearm.cluster.ownership import Ownership
+from tonearm.core.snapshot import Resume
 
 
 class Kept:
@@ -99,3 +101,25 @@ async def test_a_player_that_was_given_up_and_comes_back_is_not_deleted_meanwhil
     kept.add("p")
     kept.saving.changed("p")
     assert await kept.saving.saved("p")
+
+
+async def test_an_engine_that_is_lost_while_players_are_read_ends_no_start() -> None:
+    bucket = HeldBucket()
+    before, again = (ownership(bucket, "a", []) for _ in range(2))
+    for player_id in ("p", "q"):
+        await before.claim(player_id)
+        snapshot = replace(playing_player("a").playback.snapshot(), player_id=player_id)
+        assert await before.write(player_id, await record_of(snapshot, 0))
+    saving = EngineSaving(again, {}, lambda: 0, 0)
+    await saving.open()
+    plain = bucket.get
+
+    async def get(key: str) -> Entry | None:
+        if key == "q":
+            raise EngineLost("it does not answer")
+        return await plain(key)
+
+    bucket.get = get  # type: ignore[method-assign]
+    assert [found.player_id for found in await saving.read(Resume.PLAYING)] == ["p"]
+    assert again.epoch_of("q") is None, "a later turn takes it"
+    await again.stop()

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,13 +13,16 @@ import aiohttp
 import pytest
 
 from tests.cluster.test_ownership import HeldBucket, ownership, read
+from tests.support.eventually import eventually
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_status
+from tonearm.cluster.engine_saving import record_of
 from tonearm.cluster.moving import Moving
 from tonearm.cluster.nodes import Joined
 from tonearm.cluster.ownership import Ownership
+from tonearm.cluster.taking import Taking
 from tonearm.cluster.together import AllPlayers
-from tonearm.core.cluster import NodeRecord
+from tonearm.core.cluster import Members, NodeRecord
 from tonearm.core.errors import NodeUnreachable, PlayerNotFound
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.snapshot import PlayerSnapshot
@@ -34,20 +40,26 @@ class StoppingPlayer:
 
 
 class StoppingNode:
-    """It has `players`."""
+    """It has `players`. While it makes one it calls `meanwhile`."""
 
     def __init__(self, players: dict[str, Any]) -> None:
         self._players = players
         self.given_up = 0
         self.is_stopped = False
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def find(self, player_id: str) -> StoppingPlayer | None:
+        found: StoppingPlayer | None = self._players.get(player_id)
+        return found
 
     async def give_up(self, player_id: str, reason: str, client: str = "") -> PlayerSnapshot:
         self.given_up += 1
         record: PlayerSnapshot = self._players.pop(player_id).record()
         return record
 
-    async def take_over(self, snapshot: PlayerSnapshot, client: str = "", *, comes_back: bool = False) -> bool:
+    async def take_over(self, snapshot: PlayerSnapshot, **_: object) -> bool:
         assert not self.is_stopped
+        self.meanwhile()
         self._players[snapshot.player_id] = StoppingPlayer(snapshot.player_id)
         return False
 
@@ -69,7 +81,7 @@ class Leaving:
     answers: asyncio.Semaphore
 
 
-async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
+async def leaving(*player_ids: str, takes: bool = False, are_saved: bool = True) -> Leaving:
     asked, answers = asyncio.Event(), asyncio.Semaphore(0)
 
     async def ask(*_: object) -> None:
@@ -82,12 +94,15 @@ async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
     owned = ownership(bucket, "a", [])
     for player_id in player_ids:
         await owned.claim(player_id)
-        await owned.write(player_id, b"{}")
+        if are_saved:
+            await owned.write(player_id, b"{}")
     members = SimpleNamespace(living=lambda _: {"a": NodeRecord("http://a:1"), "b": NodeRecord("http://b:1")})
     players: dict[str, Any] = {player_id: StoppingPlayer(player_id) for player_id in player_ids}
     node = StoppingNode(players)
     membership, forwarding = (
-        SimpleNamespace(members=members, reaches=True, own_record=lambda: NodeRecord("http://a:1")),
+        SimpleNamespace(
+            members=members, reaches=True, may_play=True, lapses=0, own_record=lambda: NodeRecord("http://a:1")
+        ),
         SimpleNamespace(ask=ask),
     )
     nobody = cast(Any, None)
@@ -131,6 +146,64 @@ async def test_a_node_that_stops_takes_nothing_back() -> None:
     with pytest.raises(NodeUnreachable):
         await moving
     assert found.ownership.epoch_of("p") is None, "others find it in the engine"
+
+
+async def test_a_player_of_which_the_engine_has_no_record_is_not_lost_by_a_move() -> None:
+    """As one whose record is too large for it."""
+    found = await leaving("p", are_saved=False)
+    found.answers.release()
+    with pytest.raises(NodeUnreachable, match="it goes on here"):
+        await found.moving.one("p", "b")
+    assert found.players.keys() == {"p"}
+    assert found.ownership.epoch_of("p")
+    snapshot = StoppingPlayer("p").record()
+    assert await ownership(found.bucket, "b", []).take("p", "a", snapshot, found.ownership.epoch_of("p")) is snapshot
+
+
+@pytest.mark.parametrize("what", ["the lease ends", "another node takes it"])
+async def test_a_player_that_is_lost_while_it_is_being_made_is_not_kept(what: str) -> None:
+    found = await leaving()
+    other = ownership(found.bucket, "c", [])
+    await other.claim("p")
+    assert await other.write("p", b"{}")
+    taking = Taking(found.joined, cast(Any, found.node), found.players, found.moving)
+
+    def meanwhile() -> None:
+        if what == "the lease ends":
+            cast(Any, found.joined.membership).lapses += 1
+        else:
+            found.ownership.let_go("p")
+
+    found.node.meanwhile = meanwhile
+    await taking.handed_over("p", await record_of(StoppingPlayer("p").record(), 0), "c", other.epoch_of("p") or 0)
+    assert found.players == {}
+    assert found.ownership.epoch_of("p") is None
+
+
+async def test_a_node_that_has_just_come_is_not_lost_because_its_record_comes_late() -> None:
+    found = await leaving()
+    members = Members("a", 3.0, reached_since_s=-math.inf, known_to_s=time.monotonic())
+    cast(Any, found.joined.membership).members = members
+    taking = Taking(found.joined, cast(Any, found.node), found.players, found.moving)
+    await found.ownership.start()
+    newcomer = ownership(found.bucket, "z", [])
+    await newcomer.claim("p")
+    assert await newcomer.write("p", await record_of(StoppingPlayer("p").record(), 0))
+    await eventually(lambda: found.ownership.nodes() == ["z"], "the engine tells of its player")
+    await taking.look_for_players()
+    assert not taking._work
+    members.known_to_s = math.inf  # and it is not there
+    await taking.look_for_players()
+    await eventually(lambda: "p" in found.players, "the player is taken")
+    await found.ownership.stop()
+
+
+async def test_a_node_whose_lease_has_ended_is_handed_nothing() -> None:
+    found = await leaving()
+    cast(Any, found.joined.membership).may_play = False
+    taking = Taking(found.joined, cast(Any, found.node), found.players, found.moving)
+    with pytest.raises(NodeUnreachable, match="lease has ended"):
+        await taking.handed_over("p", await record_of(StoppingPlayer("p").record(), 0), "c", 1)
 
 
 @pytest.mark.parametrize("name", ["b", "c"])

@@ -195,6 +195,20 @@ async def test_a_request_does_not_go_in_a_circle_between_nodes_that_think_the_ot
         cut.mend()
 
 
+async def test_a_node_whose_name_another_one_takes_while_it_runs_ends_with_a_failure(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a") as cluster:
+        node = cluster.nodes.pop("a")
+        connection = await nats.connect(cluster.engine.url)
+        nodes = await connection.jetstream().key_value("ta_test_nodes")
+        await nodes.put(base64.urlsafe_b64encode(b"a").decode().rstrip("="), b'{"instance": "another"}')
+        await connection.close()
+        assert await node.ended() == 3
+        assert node.log[-1].startswith(
+            "tonearm: the cluster test: another node has taken this node's name; set cluster."
+        )
+        assert "Traceback" not in "".join(node.log)
+
+
 async def test_a_file_is_played_by_the_node_that_has_the_player(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b") as cluster:
         a, _ = cluster.nodes.values()

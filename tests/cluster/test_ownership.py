@@ -10,10 +10,11 @@ from typing import Any, cast
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.cluster.membership import Membership
 from tonearm.cluster.ownership import Ownership
-from tonearm.core.cluster import NodeRecord
+from tonearm.core.cluster import FORGOTTEN_AFTER_S, SILENT_BEFORE_S, NodeRecord
 from tonearm.core.errors import PlayerExists
 from tonearm.core.snapshot import PlayerSnapshot
 
@@ -137,6 +138,20 @@ async def test_two_nodes_at_once_clear_away_an_id_whose_player_was_never_made() 
     assert not bucket.entries
 
 
+async def test_an_id_is_not_cleared_away_that_is_claimed_here_meanwhile() -> None:
+    bucket = HeldBucket()
+    a = ownership(bucket, "a", [])
+    plain = bucket.get
+
+    async def get(key: str) -> Entry | None:
+        await a.claim("p")  # the engine told of this claim before it acknowledged it
+        return await plain(key)
+
+    bucket.get = get  # type: ignore[method-assign]
+    assert await a.take("p", "a", read) is None
+    assert "p" in bucket.entries
+
+
 async def test_what_is_written_of_a_player_that_is_not_ones_own_is_not_kept() -> None:
     bucket, lost = HeldBucket(), list[str]()
     a, b = ownership(bucket, "a", lost), ownership(bucket, "b", lost)
@@ -200,6 +215,25 @@ async def test_a_player_whose_record_went_with_the_disk_of_the_engine_is_its_own
     await b.stop()
 
 
+async def test_an_id_is_not_given_away_before_it_is_known_what_the_engine_has_lost() -> None:
+    bucket = HeldBucket()
+
+    async def watch(value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
+        for entry in tuple(bucket.entries.values()):
+            yield entry
+        yield None  # then the connection breaks
+
+    bucket.watch = watch  # type: ignore[method-assign]
+    a, b = (ownership(bucket, name, []) for name in "ab")
+    await a.claim("p")
+    await b.start()
+    bucket.entries.clear()
+    with pytest.raises(EngineLost):
+        await b.claim("p")
+    assert await b.claim("q")
+    await b.stop()
+
+
 async def test_an_id_that_another_node_took_from_an_emptied_engine_is_played_by_one_node() -> None:
     bucket, lost = HeldBucket(), list[str]()
     watched = asyncio.Event()
@@ -242,6 +276,21 @@ def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now:
     return found
 
 
+async def test_a_node_joins_by_the_name_of_a_lost_one_when_that_is_silent() -> None:
+    bucket, now = HeldBucket(), [100.0]
+    lost, again = (membership(bucket, "a", {}, now, []) for _ in range(2))
+    await lost.join()
+    time = LoopTime(stands=True)
+    joining = asyncio.create_task(again.join())
+    for forward_s, is_joined in ((0.0, False), (LEASE_S - SILENT_BEFORE_S, False), (SILENT_BEFORE_S, True)):
+        time.forward(forward_s)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert joining.done() is is_joined
+    lost._watching.cancel()
+    again._watching.cancel()
+
+
 async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused_anything_yet() -> None:
     bucket, now, ended = HeldBucket(), [100.0], list[str]()
     nodes: dict[str, Membership] = {}
@@ -269,6 +318,24 @@ async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused
         node._watching.cancel()
 
 
+async def test_a_lease_that_ends_before_its_renewal_is_acknowledged_has_ended() -> None:
+    bucket, now, ended = HeldBucket(), [100.0], list[str]()
+    node = membership(bucket, "a", {}, now, ended)
+    await node.join()
+    plain = bucket.update
+
+    async def slow(key: str, value: bytes, last: int) -> int:
+        now[0] += 1.0  # in which others may have taken its players
+        return await plain(key, value, last)
+
+    bucket.update = slow  # type: ignore[method-assign]
+    now[0] = node.lease.plays_until_s - 0.1
+    await node.turn()
+    assert ended == ["a"]
+    assert node.may_play, "it may take them again"
+    node._watching.cancel()
+
+
 async def test_an_engine_that_takes_records_and_tells_none_makes_nobody_look_dead() -> None:
     bucket, now = HeldBucket(), [100.0]
     nodes: dict[str, Membership] = {}
@@ -293,6 +360,31 @@ async def test_an_engine_that_takes_records_and_tells_none_makes_nobody_look_dea
     assert nodes["a"].members.is_alive("b", now[0])
     await pass_s(4, "a")
     assert not nodes["a"].members.is_alive("b", now[0])
+    for node in nodes.values():
+        assert node._watching is not None
+        node._watching.cancel()
+
+
+async def test_a_node_that_does_not_come_back_is_forgotten_when_it_has_no_players() -> None:
+    bucket, now = HeldBucket(), [100.0]
+    nodes: dict[str, Membership] = {}
+    for name in ("a", "b"):
+        nodes[name] = membership(bucket, name, nodes, now, [])
+        await nodes[name].join()
+    await asyncio.sleep(0)  # their watches have begun
+    now[0] += FORGOTTEN_AFTER_S
+    for _ in range(5):
+        now[0] += 1.0
+        await nodes["a"].turn()
+        await nodes["a"].forget_lost(["b"])
+    assert "b" in bucket.entries, "it has players"
+    await nodes["a"].forget_lost([])
+    assert "b" not in bucket.entries
+    await nodes["b"].turn()
+    assert "b" in bucket.entries, "it came back all the same"
+    await nodes["a"].turn()
+    await nodes["a"].forget_lost([])
+    assert bucket.entries.keys() == {"a", "b"}
     for node in nodes.values():
         assert node._watching is not None
         node._watching.cancel()

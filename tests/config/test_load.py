@@ -185,6 +185,18 @@ def test_what_a_cluster_needs_is_named_with_the_key_that_wants_it(
     assert problem.startswith(f"environment variable {variable}: cluster.{key.lower()} is set, but {package} is not")
 
 
+def test_a_file_that_a_cluster_needs_and_that_cannot_be_read_is_named(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("x")
+    text = f"password_file = '{tmp_path}/password'\nca_file = '{tmp_path}/none.pem'\n"
+    with pytest.raises(ConfigError) as refused:
+        load(f"[cluster]\nurl = 'nats://a.example'\n{text}")
+    (problem,) = refused.value.problems
+    assert problem.endswith(
+        f": cluster.ca_file: there is no file {tmp_path}/none.pem that the user who runs this can read"
+    )
+    assert load(f"[cluster]\n{text}").config.cluster.ca_file
+
+
 def test_the_resolver_is_enabled_with_its_extra(load: Load) -> None:
     with_extra = Machine(has_module=lambda name: True)
     assert load("[resolver]\nenabled = true\n", with_extra).config.resolver.enabled

@@ -9,6 +9,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.node_in_process import running_node, spare_ready
 from tonearm.node.load import INTERVAL_S, WINDOW_S, LoadWatch
+from tonearm.node.parts import NodeSettings
 
 
 class Loop:
@@ -71,3 +72,11 @@ async def test_a_node_without_a_limit_has_a_load_and_refuses_no_player() -> None
         asyncio.get_running_loop().call_soon(time.sleep, 0.1)  # the event loop stands still
         await eventually(lambda: 0 < node.load < 1, "the node has been late")
         await node.create_player("p", None, None)
+
+
+async def test_a_node_with_as_many_players_as_it_may_have_is_full() -> None:
+    """So that new players of a cluster go to another one."""
+    async with running_node(NodeSettings(decoder_processes=1, max_players=1)) as node:
+        await eventually(lambda: node.load < 1, "it is ready")
+        await node.create_player("p", None, None)
+        assert node.load == 1

@@ -119,14 +119,13 @@ class Answers:
             return await self._forwarding.pass_events(request, self._streams, partial(self._place_of, player_id))
         if operation.path in self._listening and request.method != "HEAD":
             return await self._listening[operation.path](call)
-        body = bytes(await read_raw(request, _MOST_BODY_BYTES)) if request.can_read_body else None
+        body = bytes(await read_raw(request, _MOST_BODY_BYTES)) or None
         unreachable: NodeUnreachable | None = None
         for _ in range(self._found_tries):
             place, unreachable = await self._place_of(player_id), None
             if place is None:
                 break
             if place[1] == self.own:
-                request.known_body = body
                 if self._here(player_id):
                     return None
             else:
@@ -156,7 +155,6 @@ class Answers:
     async def _created(self, request: EdgeRequest) -> web.StreamResponse | None:
         """The node on which to create the player; None for this node."""
         body = bytes(await read_raw(request, 1024 * 1024))
-        request.known_body = body
         try:
             fields = json.loads(body)
         except (ValueError, RecursionError):
@@ -201,8 +199,8 @@ class Answers:
             address = self._membership.members.records()[name].address
             answer = await self._forwarding.pass_on(call.request, None, address, name)
             return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
-        if drains and self._nodes.living().keys() == {self.own}:
-            raise BadRequest("There is no other living node that could take the players.")
+        if drains and placed(self._nodes.living(), random.sample, avoided=[self.own]) is None:
+            raise BadRequest("There is no other living node that takes players.")
         self.moving.is_draining = drains
         if drains:
             self.moving.all()

@@ -4,6 +4,7 @@ its data, drains and leaves. Its players come and go in `taking` and `moving`; r
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -69,17 +70,17 @@ class Cluster:
     async def _join(self) -> None:
         await self._engine.connect()
         try:
-            self._nodes_bucket = await self._engine.bucket(f"ta_{self._name}_nodes")
-            self._players_bucket = await self._engine.bucket(f"ta_{self._name}_players")
+            nodes = await self._engine.bucket(f"ta_{self._name}_nodes")
+            players = await self._engine.bucket(f"ta_{self._name}_players")
             self._membership = Membership(
-                self._nodes_bucket,
+                nodes,
                 self._own,
                 self._lease_s,
                 self._own_record,
                 self._forwarding.reaches_engine,
                 self._wall_ms,
             )
-            self._ownership = Ownership(self._players_bucket, self._own, self._engine.largest_bytes)
+            self._ownership = Ownership(players, self._own, self._engine.largest_bytes)
             await self._membership.join()
         except BaseException:
             await self._engine.close()
@@ -116,6 +117,7 @@ class Cluster:
         if self._turning is not None:
             self._turning.cancel()
             await asyncio.wait([self._turning])
+        self._membership.allowed(-math.inf)  # no frame from now on, also of a node that could not stop in time
         if self._answers is not None:
             await self._answers.taking.stop()
             await self._answers.moving.stop()
@@ -134,7 +136,7 @@ class Cluster:
                 await self._look_around()
             except NameTaken:
                 log.critical("another node of the cluster is called %s; this one stops", self._own)
-                self._membership.lapsed()
+                self._membership.lapse()
                 self.ended.set()
                 return
             except EngineLost as error:
@@ -144,19 +146,16 @@ class Cluster:
             await asyncio.sleep(max(0.05, RENEW_EVERY_S - (time.monotonic() - begun_s)))
 
     async def _look_around(self) -> None:
-        """Checks the engine, looks for players that no node has, and moves players away while this node drains."""
+        """Looks for players that no node has, and moves players away while this node drains."""
         answers = self._answers
-        if not self._membership.reaches:
-            if self._engine.is_connected:  # it has lost its buckets
-                await self._nodes_bucket.open()
-                await self._players_bucket.open()
-        else:
+        if self._membership.reaches:
             if self._saving is not None:
                 for player_id in self._ownership.unwritten():
                     if player_id in self._players:  # else it is not there yet, or no more
                         self._saving.changed(player_id)
             if answers is not None and self._ownership.is_watching and self._address:
                 await answers.taking.look_for_players()
+                await self._membership.forget_lost(self._ownership.nodes())
         if answers is not None and answers.moving.is_draining and self._players:
             answers.moving.all()
 

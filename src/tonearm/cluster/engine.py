@@ -176,6 +176,7 @@ class Bucket:
         self._name = name
         self._replicas = replicas
         self._keys: Any = None
+        self._created: object = None  # when the engine created it
 
     async def open(self) -> None:
         """Takes the bucket as it is, or creates it when the engine does not have it, or has lost it."""
@@ -184,6 +185,7 @@ class Bucket:
                 self._keys = await self._stream.key_value(self._name)
             except nats.js.errors.BucketNotFoundError:
                 self._keys = await self._stream.create_key_value(bucket=self._name, replicas=self._replicas)
+            self._created = (await self._keys.status()).stream_info.created
 
     async def get(self, key: str) -> Entry | None:
         async with _answered(self._engine):
@@ -209,8 +211,9 @@ class Bucket:
             await self._keys.delete(_coded(key), last=last)
 
     async def watch(self, value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
-        """Yields all entries, then None once, then changes, until the connection breaks. Only the first `value_bytes`
-        of values are kept."""
+        """Opens the bucket. Yields all entries, then None once, then changes, until the connection breaks or the bucket
+        is lost. Only the first `value_bytes` of values are kept."""
+        await self.open()
         async with _answered(self._engine):
             watcher = await self._keys.watchall()
         reconnections = self._engine.reconnections
@@ -223,6 +226,8 @@ class Bucket:
                     # After an outage the engine may have lost its watchers without a word.
                     if self._engine.reconnections != reconnections or not self._engine.is_connected:
                         return
+                    if not await self._is_there():
+                        return
                     continue
                 if found is None:
                     yield None
@@ -233,6 +238,17 @@ class Bucket:
             with contextlib.suppress(Exception):  # an engine that is gone has no watcher any more
                 async with asyncio.timeout(CALL_TIMEOUT_S):
                     await watcher.stop()
+
+    async def _is_there(self) -> bool:
+        """Whether the bucket is the one that was opened, and not one that was deleted, or created anew. True also when
+        the engine does not say."""
+        with contextlib.suppress(EngineLost):
+            async with _answered(self._engine):
+                try:
+                    return bool((await self._keys.status()).stream_info.created == self._created)
+                except nats.js.errors.NotFoundError:
+                    return False
+        return True
 
 
 @contextlib.asynccontextmanager

@@ -44,13 +44,21 @@ class EngineSaving(Saving):
         await self._ownership.start()
 
     async def read(self, resume: Resume) -> list[PlayerSnapshot]:
-        """The players that this node had and that no other node has taken since."""
+        """The players that this node had and that no other node has taken since. Those that an engine which is lost
+        meanwhile does not give are taken later."""
         alive_ms, now_ms = self._last_alive_ms, self._wall_ms()
         until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else min(alive_ms, now_ms)
         read = partial(read_record, until_ms=until_ms)
         own = self._ownership.own
-        found = [await self._ownership.take(player_id, own, read) for player_id in self._ownership.players_of(own)]
-        return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
+        found: list[PlayerSnapshot] = []
+        try:
+            for player_id in self._ownership.players_of(own):
+                snapshot = await self._ownership.take(player_id, own, read)
+                if snapshot is not None:
+                    found.append(resumed(snapshot, resume))
+        except EngineLost as error:
+            log.warning("the cluster's engine was lost while the players were read: %s", error)
+        return found
 
     def changed(self, player_id: str) -> None:
         if player_id in self._players:

@@ -1,4 +1,4 @@
-"""Forwards requests and event sockets to the node that has the player, and passes the answers back as they come.
+"""Forwards requests and event sockets to the node that has the player, and passes the answers back.
 
 A forwarded request has the header `Tonearm-Hop`. The node that gets it answers it, so no request goes in a circle.
 Event sockets outlive a move of the player: this node connects to the new node, and the client's socket stays open.
@@ -8,12 +8,13 @@ import asyncio
 import contextlib
 import json
 import logging
-import re
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
 import aiohttp
+import msgspec
 from aiohttp import WSMsgType, web
 from yarl import URL
 
@@ -24,6 +25,7 @@ from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.routing import parse_target
+from tonearm.server.sockets import wants_states
 from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection, text_frame
 
@@ -52,10 +54,6 @@ _LOOK_EVERY_S: Final = 0.25
 _LONGER_S: Final = 14.0  # than a lease a socket waits until some node has its player
 _NODES_AGAIN_S: Final = 1.0
 _MOST_PENDING_BYTES: Final = 1024 * 1024
-# As `protocol.event_rendering` writes them: the number at the beginning of an event, the life at its end.
-_NUMBER: Final = re.compile(r'"seq":([0-9]{1,18})[,}]')
-_LIFE: Final = re.compile(r'"life":"([A-Za-z0-9_-]{8,64})"[^"]*$')
-_HEAD_CHARACTERS: Final = 300
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +82,14 @@ class Forwarding:
             await self._session.close()
 
     async def reaches_engine(self, address: str) -> bool:
-        """Whether the node at this address reaches the engine. False also when no node is there; True when it does not
-        say."""
+        """Whether the node at this address reaches the engine. False also when its machine says that no node is there,
+        or when there is no such machine; True when nothing is said."""
         try:
             async with asyncio.timeout(_ENGINE_ASK_S):
                 answer = json.loads(await self.ask(address, "GET", "/v0/nodes/self"))
-        except aiohttp.ClientConnectorError:
-            return False
+        except aiohttp.ClientConnectorError as error:  # it may be this node that has no network
+            reason = error.os_error
+            return not isinstance(reason, ConnectionRefusedError) and reason.errno != socket.EAI_NONAME
         except (aiohttp.ClientError, OSError, ValueError):
             return True
         return not (isinstance(answer, dict) and answer.get("reachesEngine") is False)
@@ -112,22 +111,26 @@ class Forwarding:
         if not address:  # it does not listen yet
             raise _unreachable(name)
         try:
-            asking = self._open().request(
-                request.method,
-                _url(address, _target_of(request)),
-                headers=self._headers(request.headers),
-                data=body,
-                allow_redirects=False,
-            )
-            async with await self.while_alive(name, asking) as answer:
-                if answer.status == HTTPStatus.NOT_FOUND:
-                    refusal = await answer.read()
-                    if b'"player_not_found"' in refusal:
-                        return None
-                    return web.Response(status=answer.status, headers=_back(answer, name), body=refusal)
-                return await self._answered(request, answer, name)
-        except (aiohttp.ClientConnectionError, OSError) as error:
+            return await self.while_alive(name, self._answer(request, body, address, name))
+        except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(name) from error
+
+    async def _answer(
+        self, request: EdgeRequest, body: bytes | None, address: str, name: str
+    ) -> web.StreamResponse | None:
+        headers, url = self._headers(request.headers), _url(address, _target_of(request))
+        async with self._open().request(
+            request.method, url, headers=headers, data=body, allow_redirects=False
+        ) as answer:
+            passed = await answer.read()
+            if answer.status == HTTPStatus.NOT_FOUND and b'"player_not_found"' in passed:
+                return None
+            request.add_reply_header(NODE, name)
+            if request.method != "HEAD":
+                return web.Response(status=answer.status, headers=_back(answer), body=passed)
+            head = web.StreamResponse(status=answer.status, headers=_back(answer))
+            head.content_length = answer.content_length
+            return head
 
     async def while_alive(self, name: str, asking: Coroutine[Any, Any, _Answer]) -> _Answer:
         """What `asking` the node `name` gives. The wait for a frozen node ends with the node's lease. Raises
@@ -145,15 +148,26 @@ class Forwarding:
         """Passes on the events of a player. When the player moves, its events continue on the same client connection.
         Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
-        upstream = await self.socket_anywhere(where, _target_of(request), request.headers)
-        return await _run(connection, self._carry(request, connection, upstream, where))
+        target = parse_target(request.raw_path)
+        # The state says which events this node need not ask for again, also to a client that does not want it.
+        heard = Heard(hides_state=target.parameter("since") is None and not target.flag("snapshot"))
+        first = f"{target.path}?snapshot=true" if heard.hides_state else _target_of(request)
+        upstream = await self.socket_anywhere(where, first, request.headers)
+
+        async def anew() -> aiohttp.ClientWebSocketResponse:
+            # All events of the life, because a life that begins at another node is new.
+            path = f"{target.path}?since=0" if heard.life else first
+            return await self.socket_anywhere(where, path, request.headers)
+
+        return await _run(connection, _carry(connection, upstream, heard, anew))
 
     async def follow_all(
         self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], Mapping[str, NodeRecord]]
     ) -> web.StreamResponse:
         """Passes on the events of all players of `nodes`, which may come and go meanwhile. The client is told that it
-        may have lost events of a node that was followed later, or anew."""
+        may have lost events of a node that was followed later, or anew. Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
+        wants_states(parse_target(request.raw_path))  # each node is asked for the same
         following: dict[str, asyncio.Task[None]] = {}
 
         async def follow(name: str, address: str, *, is_late: bool) -> None:
@@ -218,45 +232,6 @@ class Forwarding:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(name) from error
 
-    async def _carry(
-        self,
-        request: EdgeRequest,
-        connection: WebSocketConnection,
-        upstream: aiohttp.ClientWebSocketResponse,
-        where: Where,
-    ) -> None:
-        heard = Heard()
-        # This asks for all events of the life, because a life that begins at another node is new.
-        path = f"{parse_target(request.raw_path).path}?since=0"
-        try:
-            await _pass_messages(upstream, connection, heard)
-            while upstream.close_code != CloseCode.DELETED and not connection.writer.has_ended:
-                await upstream.close()
-                upstream = await self.socket_anywhere(where, path, request.headers)
-                await _pass_messages(upstream, connection, heard)
-            code = upstream.close_code or CloseCode.GOING_AWAY
-            connection.close(int(code), "the player's node has ended the socket")
-        except RequestError as error:
-            connection.close(CloseCode.GOING_AWAY, error.message)
-        except Exception:
-            log.exception("an event socket could not be forwarded")
-            connection.abort()
-        finally:
-            await upstream.close()
-
-    async def _answered(self, request: EdgeRequest, answer: aiohttp.ClientResponse, name: str) -> web.StreamResponse:
-        response = web.StreamResponse(status=answer.status, headers=_back(answer, name))
-        if answer.content_length is not None:
-            response.content_length = answer.content_length
-        await response.prepare(request)
-        try:
-            async for data in answer.content.iter_any():
-                await response.write(data)
-            await response.write_eof()
-        except (aiohttp.ClientError, OSError):  # in the middle of an answer: the client sees that its end is missing
-            response.force_close()
-        return response
-
     def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
         headers = {name: value for name, value in given.items() if name.lower() not in _NOT_PASSED}
         headers[HOP] = "1"
@@ -297,22 +272,57 @@ def _unreachable(name: str) -> NodeUnreachable:
     return NodeUnreachable(f"The node {name}, which has the player, cannot be reached. Try again.")
 
 
-class Heard:
-    """Which events of a player a client has got: the number of the last event, and its life."""
+class _Event(msgspec.Struct):
+    op: str
+    seq: int = 0
+    life: str = ""
 
-    def __init__(self) -> None:
-        self._last = ("", 0)
+
+_read_event: Final = msgspec.json.Decoder(_Event).decode
+
+
+class Heard:
+    """Which events of a player a client has got: the number of the last one, and its life, empty before the first.
+    `hides_state`: the client does not get the state with which the events begin."""
+
+    def __init__(self, *, hides_state: bool) -> None:
+        self.hides_state: Final = hides_state
+        self.life, self._number = "", 0
 
     def is_new(self, text: str) -> bool:
-        """Whether an event was not passed on yet."""
-        found = _NUMBER.search(text[:_HEAD_CHARACTERS]), _LIFE.search(text[-_HEAD_CHARACTERS:])
-        if found[0] is None or found[1] is None:
+        """Whether the client is to get an event, or a state."""
+        event = _read_event(text)
+        if not event.life:
             return True
-        number, life = int(found[0][1]), found[1][1]
-        if life == self._last[0] and number <= self._last[1]:
+        if event.life == self.life and event.seq <= self._number:
             return False
-        self._last = life, number
-        return True
+        is_hidden = event.op == "PlayerState" and self.hides_state and not self.life
+        self.life, self._number = event.life, event.seq
+        return not is_hidden
+
+
+async def _carry(
+    connection: WebSocketConnection,
+    upstream: aiohttp.ClientWebSocketResponse,
+    heard: Heard,
+    anew: Callable[[], Awaitable[aiohttp.ClientWebSocketResponse]],
+) -> None:
+    """Passes on the events of `upstream`, and then of those sockets that `anew` opens, until the player is deleted."""
+    try:
+        await _pass_messages(upstream, connection, heard)
+        while upstream.close_code != CloseCode.DELETED and not connection.writer.has_ended:
+            await upstream.close()
+            upstream = await anew()
+            await _pass_messages(upstream, connection, heard)
+        code = upstream.close_code or CloseCode.GOING_AWAY
+        connection.close(int(code), "the player's node has ended the socket")
+    except RequestError as error:
+        connection.close(CloseCode.GOING_AWAY, error.message)
+    except Exception:
+        log.exception("an event socket could not be forwarded")
+        connection.abort()
+    finally:
+        await upstream.close()
 
 
 async def _pass_messages(
@@ -326,9 +336,8 @@ async def _pass_messages(
             connection.writer.write(text_frame(message.data))
 
 
-def _back(answer: aiohttp.ClientResponse, name: str) -> dict[str, str]:
-    headers = {key: value for key, value in answer.headers.items() if key.lower() not in _NOT_BACK}
-    return {**headers, NODE: name}
+def _back(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {key: value for key, value in answer.headers.items() if key.lower() not in _NOT_BACK}
 
 
 async def _run(connection: WebSocketConnection, work: Coroutine[Any, Any, None]) -> web.StreamResponse:

@@ -11,7 +11,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from yarl import URL
@@ -66,6 +66,7 @@ class Membership:
         self._has_come_back = asyncio.Event()
         self._told_s = now_s()  # when the watch last began, or told of an own record
         self._has_lapsed = True
+        self.lapses = 0
         self._has_watch = False
         self._watching: asyncio.Task[None] | None = None
         self._turn_s = now_s()
@@ -79,7 +80,7 @@ class Membership:
         """Writes the first record. Raises `NameTaken` and `EngineLost`."""
         before = await self._bucket.get(self.members.own)
         if before is not None:
-            await asyncio.sleep(2 * RENEW_EVERY_S)  # a live node writes in this time
+            await asyncio.sleep(self.lease.length_s)  # a live node writes in this time, and another one falls silent
             now = await self._bucket.get(self.members.own)
             if now is not None and now.revision != before.revision:
                 raise NameTaken
@@ -130,6 +131,17 @@ class Membership:
                 self._watch_anew()
         self.check()
 
+    async def forget_lost(self, owners: Collection[str]) -> None:
+        """Deletes the records of nodes that were lost long ago, except those of `owners`. Raises `EngineLost`."""
+        for name, revision in self.members.long_lost(self._now_s()).items():
+            if name in owners:
+                continue
+            if not revision:
+                self.members.gone(name)
+                continue
+            with contextlib.suppress(Conflict):  # it is back, or another node was faster
+                await self._bucket.delete(name, revision)
+
     async def look(self) -> None:
         """Answers another node that asks whether this node reaches the engine. An engine that does not answer soon
         counts as not reached, and this node's observation of others starts anew. So the answer no is a promise,
@@ -141,10 +153,16 @@ class Membership:
             self.members.reached_since_s = None
 
     def check(self) -> None:
-        """Tells when the lease has ended."""
+        """Notices that the lease has ended."""
         if not self._has_lapsed and self._now_s() >= self.lease.plays_until_s:
-            self._has_lapsed = True
-            self.lapsed()
+            self.lapse()
+
+    def lapse(self) -> None:
+        """Ends the lease: this node is silent, and takes no player, until it begins another one."""
+        self._has_lapsed = True
+        self.lapses += 1
+        self.allowed(-math.inf)
+        self.lapsed()
 
     @property
     def may_play(self) -> bool:
@@ -177,6 +195,7 @@ class Membership:
         return there.revision  # this node's own write, whose acknowledgement was lost
 
     def _renewed(self, sent_s: float) -> None:
+        self.check()  # the lease may have ended while the engine did not answer, so that another node took players
         self.lease = self.lease.renewed(sent_s)
         self._has_lapsed = False
         if self.members.reached_since_s is None and self._has_watch:

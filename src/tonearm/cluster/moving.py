@@ -22,6 +22,7 @@ from tonearm.node.node import Node
 from tonearm.player.player import Player
 
 _AT_ONCE: Final = 4
+GOES_ON_ELSEWHERE: Final = "The player goes on at another node; come back."
 _WITHIN_S: Final = 5.0  # a node that takes no player in this time, as one that is stopped, does not get it
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class Moving:
     async def _hand_over(self, player_id: str, epoch: int, to: str, address: str) -> None:
         """As `one`, for a player of this `epoch`, to the node at this address."""
         self._ownership.let_go(player_id)  # first: otherwise the player's end would be kept as its deletion
-        snapshot = await self._node.give_up(player_id, "The player goes on at another node; come back.", "the cluster")
+        snapshot = await self._node.give_up(player_id, GOES_ON_ELSEWHERE, "the cluster")
         record = await record_of(snapshot, self._wall_ms())
         try:
             own = quote(self._own, safe="")
@@ -118,11 +119,12 @@ class Moving:
                 await self._forwarding.ask(address, "PUT", path, record)
         except (aiohttp.ClientError, OSError) as error:
             log.warning("player %s could not be moved to %s: %s", player_id, to, error)
-            if self.is_leaving:
+            if self.is_leaving or not self._nodes.membership.may_play:
                 raise NodeUnreachable(f"The node {to} did not take the player, and this one stops.") from error
+            lapses = self._nodes.membership.lapses
             try:
                 # With an epoch of its own, so that a node which wakes up late cannot take it any more.
-                taken = await self._ownership.take(player_id, self._own, lambda *_: snapshot)
+                taken = await self._ownership.take(player_id, self._own, snapshot)
                 owner = await self._ownership.owner_of(player_id, asks=True)
             except EngineLost as lost:
                 raise EngineGone.of(lost) from lost
@@ -135,5 +137,8 @@ class Moving:
             except BaseException:
                 self._ownership.let_go(player_id)  # a next turn finds it
                 raise
+            if not self._nodes.has_kept(player_id, lapses):
+                self._ownership.let_go(player_id)
+                await self._node.give_up(player_id, GOES_ON_ELSEWHERE, "the cluster")
             why = f" (it answered {error.status})" if isinstance(error, aiohttp.ClientResponseError) else ""
             raise NodeUnreachable(f"The node {to} did not take the player{why}; it goes on here.") from error

@@ -44,6 +44,10 @@ class Joined:
         living = {**self.membership.members.living(time.monotonic()), self.own: self.membership.own_record()}
         return {name: record for name, record in living.items() if record.address or name == self.own}
 
+    def has_kept(self, player_id: str, lapses: int) -> bool:
+        """Whether a player is still this node's, which has taken it since its lease had ended `lapses` times."""
+        return self.membership.lapses == lapses and self.ownership.epoch_of(player_id) is not None
+
     def figures(self) -> ClusterFigures:
         nodes = {name: self._figures_of(name) for name in self.names()}
         return ClusterFigures(nodes, self.membership.reaches, self.engine.latency_s)

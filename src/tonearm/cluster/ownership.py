@@ -64,7 +64,6 @@ class Ownership:
         bucket: Bucket,
         own: str,
         largest_bytes: int,
-        now_s: Callable[[], float] = time.monotonic,
         *,
         watch_again_s: float = _WATCH_AGAIN_S,
         written_anew_within_s: float = _WRITTEN_ANEW_WITHIN_S,
@@ -74,7 +73,6 @@ class Ownership:
         self._token = secrets.token_hex(8)
         self._largest_bytes = largest_bytes
         self.lost: Callable[[str, str], None] = lambda *_: None
-        self._now_s = now_s
         self._watch_again_s, self._written_anew_within_s = watch_again_s, written_anew_within_s
         self._owners: dict[str, Owned] = {}
         self._players: dict[str, dict[str, Owned]] = {}  # the same by node
@@ -139,6 +137,8 @@ class Ownership:
             return False
         if player_id in self._missing:
             raise PlayerExists.of(player_id)
+        if player_id in self._owners and not self.is_watching:  # the engine may have lost it with its disk
+            raise EngineLost("which players there are is not known yet")
         try:
             revision = await self._bucket.create(player_id, self._value(1, b""))
         except Conflict:
@@ -147,35 +147,43 @@ class Ownership:
         return True
 
     async def take(
-        self, player_id: str, owner: str, read: ReadRecord, epoch: int | None = None
+        self, player_id: str, owner: str, read: ReadRecord | PlayerSnapshot, epoch: int | None = None
     ) -> PlayerSnapshot | None:
-        """Takes a player that `owner` had, as `read` makes it of its record; None where another node has it by now, or
-        none, or the record cannot be read, which then stays as it is. `epoch`: the one in which the owner had it; one
-        that has taken it again since has another. Raises `EngineLost`."""
+        """Takes a player that `owner` had, as it was handed over or as `read` makes it of its record; None where
+        another node has it by now, or none, or the record cannot be read, which then stays as it is. `epoch`: the one
+        in which the owner had it; one that has taken it again since has another. Raises `EngineLost`."""
         entry = await self._bucket.get(player_id)
         known = self._read(entry)
         if entry is None or known is None or known.owner != owner or epoch not in (None, known.epoch):
             return None
-        if not entry.body:  # its node was lost while it made the player
-            with contextlib.suppress(Conflict):
-                await self._bucket.delete(player_id, entry.revision)
+        if player_id in self._mine:  # made or taken here meanwhile
             return None
-
-        def unpacked_and_read() -> PlayerSnapshot | None:
-            record = _record_in(entry)
-            return None if record is None else read(player_id, record)
-
-        snapshot = await asyncio.to_thread(unpacked_and_read)
+        snapshot = read if isinstance(read, PlayerSnapshot) else await self._read_of(entry, read)
         if snapshot is None:
-            if self._unread.get(player_id) != entry.revision:
-                log.error("the record of player %s cannot be read, and stays in the engine as it is", player_id)
-            self._unread[player_id] = entry.revision
             return None
         try:
             revision = await self._bucket.update(player_id, self._passed_on(entry, known.epoch), entry.revision)
         except Conflict:
             return None
         self._mine[player_id] = Owned(self.own, known.epoch + 1, revision)
+        return snapshot
+
+    async def _read_of(self, entry: Entry, read: ReadRecord) -> PlayerSnapshot | None:
+        """The player of a record; None where it cannot be read, or where there is none, which is cleared away."""
+        if not entry.body:  # its node was lost while it made the player
+            with contextlib.suppress(Conflict):
+                await self._bucket.delete(entry.key, entry.revision)
+            return None
+
+        def unpacked_and_read() -> PlayerSnapshot | None:
+            record = _record_in(entry)
+            return None if record is None else read(entry.key, record)
+
+        snapshot = await asyncio.to_thread(unpacked_and_read)
+        if snapshot is None:
+            if self._unread.get(entry.key) != entry.revision:
+                log.error("the record of player %s cannot be read, and stays in the engine as it is", entry.key)
+            self._unread[entry.key] = entry.revision
         return snapshot
 
     async def hand_back(self, player_id: str, owner: str) -> None:
@@ -260,7 +268,6 @@ class Ownership:
 
     async def _watch(self) -> None:
         while True:
-            self._has_all.clear()
             seen: set[str] = set()
             try:
                 async for entry in self._bucket.watch(_HEAD_BYTES):
@@ -279,6 +286,7 @@ class Ownership:
                 pass
             except Exception:
                 log.exception("the engine's report about players could not be read")
+            self._has_all.clear()
             await asyncio.sleep(self._watch_again_s)
 
     def _forget_missing(self, missing: set[str]) -> None:
@@ -290,7 +298,7 @@ class Ownership:
 
     def _saw(self, entry: Entry) -> None:
         self._missing.discard(entry.key)
-        found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
+        found = self._read(entry, time.monotonic() if self._has_all.is_set() else None)
         if found is None:
             self._forget(entry.key)
             return

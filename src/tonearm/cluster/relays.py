@@ -55,9 +55,8 @@ class RelaySink(SocketFrameSink):
         super().__init__(connection, output, has_header=True, max_latency_ms=DEFAULT_MAX_LATENCY_MS)
         self.wants_silence, self.burst_ms = is_stream, burst_ms
         self._player = player
-        self._connection = connection
         self._told: tuple[tuple[str, str], Json] | None = None
-        self._write, self._offer = self.write, self.offer
+        self._write = self.write
         self.write, self.offer = self._write_told, self._offer_told
         connection.heard = self._count
         self.tell()

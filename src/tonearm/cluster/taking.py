@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from tonearm.cluster.engine import EngineLost
 from tonearm.cluster.engine_saving import read_record
-from tonearm.cluster.moving import Moving
+from tonearm.cluster.moving import GOES_ON_ELSEWHERE, Moving
 from tonearm.cluster.nodes import Joined
-from tonearm.cluster.ownership import Owned
+from tonearm.cluster.ownership import Owned, ReadRecord
 from tonearm.core.cluster import Heirs
 from tonearm.core.errors import BadRequest, EngineGone, NodeUnreachable, PlayerExists, RequestError
 from tonearm.core.events import PlayerMoved
@@ -32,6 +32,7 @@ class Taking:
     """Takes players for `node`, whose players are `players`."""
 
     def __init__(self, joined: Joined, node: Node, players: Mapping[str, Player], moving: Moving) -> None:
+        self._joined = joined
         self._own, self._membership, self._ownership = joined.own, joined.membership, joined.ownership
         self._node = node
         self._players = players
@@ -67,7 +68,13 @@ class Taking:
             return
         if self._heirs.names != (names := tuple(members.heirs(now_s))):
             self._heirs = Heirs(names)
-        players = {player_id: owned for name in lost for player_id, owned in self._ownership.players_of(name).items()}
+        players = {
+            player_id: owned
+            for name in lost
+            for player_id, owned in self._ownership.players_of(name).items()
+            # A node that wrote later may live: its own record may not have come yet.
+            if owned.changed_s is None or owned.changed_s <= members.known_to_s
+        }
         counts = {name: len(self._ownership.players_of(name)) for name in names}
         ends_s = now_s + _SLICE_S
         for player_id, heir in self._heirs.of(players, counts):
@@ -90,13 +97,9 @@ class Taking:
             async with self._places:
                 if not self._membership.may_play or self._node.find(player_id) is not None:
                     return
-                read = partial(read_record, passed_ms=passed_ms)
-                snapshot = await self._ownership.take(player_id, owner, read, epoch)
-                if snapshot is None:
-                    return
                 try:
-                    await self._go_on_here(snapshot, owner)
-                    self._refused_until_s.pop(player_id, None)
+                    if await self._taken(player_id, owner, partial(read_record, passed_ms=passed_ms), epoch):
+                        self._refused_until_s.pop(player_id, None)
                 except RequestError as error:
                     if player_id not in self._refused_until_s:
                         log.error("player %s of the node %s cannot go on here: %s", player_id, owner, error.message)
@@ -111,24 +114,32 @@ class Taking:
         snapshot = await asyncio.to_thread(read_record, player_id, record)
         if snapshot is None:
             raise BadRequest("The record of the player cannot be read.")
+        if not self._membership.may_play:
+            raise NodeUnreachable("This node's lease has ended.")
         try:
-            taken = await self._ownership.take(player_id, owner, lambda *_: snapshot, epoch)
-            if taken is None:
+            if not await self._taken(player_id, owner, snapshot, epoch):
                 raise PlayerExists(f"The player {player_id!r} is not the node {owner}'s.")
-            await self._go_on_here(snapshot, owner)
         except EngineLost as error:
             raise EngineGone.of(error) from error
 
-    async def _go_on_here(self, snapshot: PlayerSnapshot, owner: str) -> None:
-        """Plays a player that was taken from `owner`. If this node refuses the player, `owner` gets it back. Raises
-        what `take_over` raises, and `EngineLost`."""
+    async def _taken(self, player_id: str, owner: str, read: ReadRecord | PlayerSnapshot, epoch: int) -> bool:
+        """Plays a player that `owner` had, and returns True; False where it is not the owner's. If this node refuses
+        the player, `owner` gets it back. Raises what `take_over` raises, and `EngineLost`."""
+        lapses = self._membership.lapses
+        snapshot = await self._ownership.take(player_id, owner, read, epoch)
+        if snapshot is None:
+            return False
         try:
             if self._moving.is_leaving:
                 raise NodeUnreachable("This node stops.")
             await self._node.take_over(snapshot, moved=PlayerMoved(owner, self._own))
         except BaseException:
-            await self._ownership.hand_back(snapshot.player_id, owner)
+            await self._ownership.hand_back(player_id, owner)
             raise
+        if not self._joined.has_kept(player_id, lapses):
+            self._ownership.let_go(player_id)
+            await self._give_up(player_id, GOES_ON_ELSEWHERE)
+        return True
 
     def fall_silent(self) -> None:
         """Stops sending when the lease has ended: other nodes may take the players now."""
@@ -143,7 +154,7 @@ class Taking:
         """Another node, `owner`, has taken a player of this node."""
         if player_id in self._players:
             log.warning("player %s now belongs to: %s", player_id, owner or "another owner")
-            self._begin(self._give_up(player_id, "The player goes on at another node; come back."))
+            self._begin(self._give_up(player_id, GOES_ON_ELSEWHERE))
 
     async def _give_up(self, player_id: str, reason: str) -> None:
         if self._node.find(player_id) is not None:

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -14,7 +14,7 @@ from msgspec.json import Decoder
 from tonearm.cluster.moving import OnItsWay
 from tonearm.cluster.nodes import Joined
 from tonearm.core.player_status import PlayerStatus
-from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
+from tonearm.core.snapshot import STATE_VERSION
 from tonearm.node.node import Node
 from tonearm.protocol.rendering import player_out
 from tonearm.protocol.wire_model import json_text
@@ -36,6 +36,10 @@ class _Records(msgspec.Struct):
     players: list[msgspec.Raw]
 
 
+_Players: TypeAlias = Iterable[tuple[str, Iterator[bytes]]]  # the id of each, and its JSON in slices
+_Read: TypeAlias = Callable[[bytes], Iterable[msgspec.Raw]]
+
+
 class AllPlayers:
     """The players of all nodes, asked for at the node that `joined`. Those of this node include players on their way to
     another one, so that no list lacks them, however long the other node takes.
@@ -51,37 +55,31 @@ class AllPlayers:
     async def states(self, request: EdgeRequest, *, of_all: bool) -> web.StreamResponse:
         """As `GET /v0/players`, of all nodes or of this one."""
 
-        async def listed() -> dict[str, bytes]:
-            own = ((player_id, iter([self._shown(status)])) for player_id, status in self._statuses())
-            answers = await self.ask_others("GET", "/v0/players") if of_all else []
-            return await _made(own, _players_in(answers, Decoder(list[msgspec.Raw]).decode))
+        def own() -> _Players:
+            for player in self._node.players():
+                yield player.player_id, self._shown(player.status())
+            for player_id, going in tuple(self._on_their_way.items()):
+                yield player_id, self._shown(going.status)
 
-        found = await self._whole(listed) if of_all else await listed()
+        found = await self._listed("/v0/players", own, Decoder(list[msgspec.Raw]).decode, of_all=of_all)
         return await sliced_reply(request, array_slices(b"[", found.values(), b"]"))
 
     async def records(self, request: EdgeRequest, *, of_all: bool) -> web.StreamResponse:
         """As `GET /v0/state`, of all nodes or of this one."""
 
-        async def listed() -> dict[str, bytes]:
+        def own() -> _Players:
             now_ms = self._wall_ms()
-            own = ((record.player_id, record_slices(record, now_ms)) for record in self._own_records())
-            answers = await self.ask_others("GET", "/v0/state") if of_all else []
-            decode = Decoder(_Records).decode
-            return await _made(own, _players_in(answers, lambda answer: decode(answer).players))
+            for player in self._node.players():
+                yield player.player_id, record_slices(player.record(), now_ms)
+            for player_id, going in tuple(self._on_their_way.items()):
+                yield player_id, record_slices(going.record, now_ms)
 
-        found = await self._whole(listed) if of_all else await listed()
+        decode = Decoder(_Records).decode
+        found = await self._listed("/v0/state", own, lambda answer: decode(answer).players, of_all=of_all)
         return await sliced_reply(request, object_slices({"version": STATE_VERSION}, "players", found.values()))
 
-    def _statuses(self) -> Iterator[tuple[str, PlayerStatus]]:
-        yield from ((player.player_id, player.status()) for player in self._node.players())
-        yield from [(player_id, player.status) for player_id, player in self._on_their_way.items()]
-
-    def _shown(self, status: PlayerStatus) -> bytes:
-        return json_text({**player_out(status), "node": self._own})
-
-    def _own_records(self) -> Iterator[PlayerSnapshot]:
-        yield from (player.record() for player in self._node.players())
-        yield from [player.record for player in self._on_their_way.values()]
+    def _shown(self, status: PlayerStatus) -> Iterator[bytes]:
+        yield json_text({**player_out(status), "node": self._own})
 
     async def ask_others(self, method: str, path: str) -> list[bytes]:
         """What the other living nodes answer; those that answer nothing are left out."""
@@ -99,19 +97,20 @@ class AllPlayers:
                 found.append(answer)
         return found
 
-    async def _whole(self, listed: Callable[[], Awaitable[dict[str, bytes]]]) -> dict[str, bytes]:
-        """What `listed` gives. A player that comes to a node after that has answered, and leaves another one before, is
-        in no answer, so all are asked again while a player that has an owner is missing."""
+    async def _listed(self, path: str, own: Callable[[], _Players], read: _Read, *, of_all: bool) -> dict[str, bytes]:
+        """The JSON of each player, of this node's and of those that the others answer. A player that comes to a node
+        after that has answered, and leaves another one before, is in no answer, so all are asked again while a player
+        that has an owner is missing."""
         found: dict[str, bytes] = {}
         for _ in range(_LISTED_TRIES):
-            found |= await listed()
-            if all(self._ownership.players_of(name).keys() <= found.keys() for name in self._nodes.living()):
+            answers = await self.ask_others("GET", path) if of_all else []
+            found |= await _made(own(), _players_in(answers, read))
+            if not of_all or all(
+                self._ownership.players_of(name).keys() <= found.keys() for name in self._nodes.living()
+            ):
                 break
             await asyncio.sleep(_LISTED_AFTER_S)
         return found
-
-
-_Players: TypeAlias = Iterable[tuple[str, Iterator[bytes]]]  # the id of each, and its JSON in slices
 
 
 async def _made(*players: _Players) -> dict[str, bytes]:
@@ -129,7 +128,7 @@ async def _made(*players: _Players) -> dict[str, bytes]:
     return found
 
 
-def _players_in(answers: Iterable[bytes], read: Callable[[bytes], Iterable[msgspec.Raw]]) -> _Players:
+def _players_in(answers: Iterable[bytes], read: _Read) -> _Players:
     """The players in the answers of other nodes."""
     read_name = Decoder(_Named).decode
     for answer in answers:

@@ -1,15 +1,17 @@
 """`tonearm nodes` and `tonearm drain`: lists the nodes of a cluster, and makes one node hand over its players."""
 
 import asyncio
+import time
 from typing import Any, Final
 from urllib.parse import quote
 
-from tonearm.client import ApiError, Node
+from tonearm.client import ApiError, Node, TonearmError
 from tonearm.commands.running import NodeOptions, WrongUse, print_json, print_table, run, say
 from tonearm.core.printable import one_line
 from tonearm.process import ExitCode
 
 _LOOKS_EVERY_S: Final = 0.5
+_PATIENCE_S: Final = 30.0
 
 
 def show_nodes(as_json: bool, at: NodeOptions) -> int:
@@ -36,20 +38,27 @@ def show_nodes(as_json: bool, at: NodeOptions) -> int:
     return run(at, work)
 
 
-def drain_node(name: str | None, undo: bool, as_json: bool, at: NodeOptions) -> int:
-    """Drains the node `name`; None is the node that is asked. Returns when it has no players any more, or with `undo`
-    at once."""
+def drain_node(name: str | None, undo: bool, as_json: bool, at: NodeOptions, *, patience_s: float = _PATIENCE_S) -> int:
+    """Drains the node `name`; None is the node that is asked. Returns when it has no players any more, or when none has
+    gone for `patience_s`; with `undo` at once."""
 
     async def work(node: Node) -> int:
         await _nodes(node)
         path = f"/v0/nodes/{'self' if name is None else quote(name, safe='')}"
         await node.request("DELETE" if undo else "POST", f"{path}/drain")
         shown = await node.request("GET", path)
-        last, was_draining = None, False
+        last, last_s, was_draining = None, 0.0, False
         while not undo and shown["players"]:
-            if shown["players"] != last and not as_json:
-                say(f"{one_line(shown['name'])}: {shown['players']} players left to move")
-            last, was_draining = shown["players"], was_draining or shown["draining"]
+            if shown["players"] == last and time.monotonic() - last_s >= patience_s:
+                raise TonearmError(
+                    f"{shown['name']} still has {last} players, and none of them has gone for {patience_s:g} s. Its "
+                    "log says why; `tonearm nodes` shows which nodes take players. It drains on until `drain --undo`."
+                )
+            if shown["players"] != last:
+                last, last_s = shown["players"], time.monotonic()
+                if not as_json:
+                    say(f"{one_line(shown['name'])}: {last} players left to move")
+            was_draining = was_draining or shown["draining"]
             await asyncio.sleep(_LOOKS_EVERY_S)
             shown = await node.request("GET", path)
             # The node that is asked learns of another one's drain with the next record of that.

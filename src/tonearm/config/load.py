@@ -171,6 +171,7 @@ def load_config(
     except ValidationError as error:
         # Without the cause, which would show the values: one may be a password.
         raise ConfigError(*problems, *describe(error, given, file_name, text)) from None
+    problems = problems or [*_unreadable_files(config, given, file_name, machine)]
     if problems:
         raise ConfigError(*problems)
     warnings += _unusable_folders(config, machine)
@@ -202,6 +203,15 @@ def _missing_packages(
                 f"{place}: {key} is {'true' if value is True else 'set'}, but {package} is not installed; install it "
                 f"with {shlex.quote(sys.executable)} -m pip install {package}, or take {key} away"
             )
+
+
+def _unreadable_files(config: Config, given: Mapping[str, Given], file_name: str, machine: Machine) -> Iterator[str]:
+    """A line for each file that a node of a cluster needs and cannot read."""
+    for name in ("password_file", "credentials_file", "ca_file", "cert_file", "key_file"):
+        key, path = f"cluster.{name}", getattr(config.cluster, name)
+        if config.cluster.url and path and not machine.may(path, os.R_OK):
+            place = given[key].origin if key in given else file_name
+            yield f"{place}: {key}: there is no file {path} that the user who runs this can read"
 
 
 def _unusable_folders(config: Config, machine: Machine) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Final
 
 SILENT_BEFORE_S: Final = 0.75  # how much earlier a lease ends for its owner than for the nodes that take over
 RENEW_EVERY_S: Final = 1.0
+FORGOTTEN_AFTER_S: Final = 3600.0  # without a sign of life a node that has no players is forgotten
 FULL_LOAD: Final = 1.0
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HASH: Final = struct.Struct(">8Q")
@@ -111,6 +112,12 @@ class Members:
         if self.reached_since_s is None or known_to_s - self.reached_since_s < self.lease_s:
             return True
         return self.lease_age_s(name, known_to_s) < self.lease_s
+
+    def long_lost(self, now_s: float) -> dict[str, int]:
+        """The nodes that gave no sign of life for so long that they may be forgotten, with the revisions of their
+        records; 0 for a record that the engine has lost."""
+        long = (name for name in self._seen if self.lease_age_s(name, now_s) >= FORGOTTEN_AFTER_S)
+        return {name: self._seen[name].revision for name in long if not self.is_alive(name, now_s)}
 
     def living(self, now_s: float) -> dict[str, NodeRecord]:
         """The known nodes that are alive, this node first."""

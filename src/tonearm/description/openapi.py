@@ -199,7 +199,7 @@ def _parameter(parameter: Parameter) -> JsonObject:
 
 
 def codes_of(operation: Operation) -> tuple[str, ...]:
-    """All error codes that the operation may answer with."""
+    """All error codes that the operation may answer with, at a node alone or in a cluster."""
     codes = [*_EVERYWHERE, *operation.codes]
     if operation.subject is Subject.PLAYER:
         codes.append("player_not_found")

@@ -242,9 +242,7 @@ class Node:
     @property
     def load(self) -> float:
         """The used share of the node's capacity, as far as it can be measured; 1 when there is none left."""
-        if self.unreadiness():
-            return 1.0
-        return self._parts.load.late_share
+        return 1.0 if self.unreadiness() or self._no_room() else self._parts.load.late_share
 
     @property
     def degradation(self) -> str:
@@ -541,14 +539,20 @@ class Node:
 
     def _require_room(self) -> None:
         """Raises `LimitReached` when no further player may be created."""
+        if why := self._no_room():
+            raise LimitReached(why)
+
+    def _no_room(self) -> str:
+        """Why no further player may be created; empty when one may."""
         if len(self._players) + len(self._reserved_ids) >= self.settings.max_players:
-            raise LimitReached(f"The node has reached player.max_players: {self.settings.max_players} players.")
+            return f"The node has reached player.max_players: {self.settings.max_players} players."
         late_share, max_load = self._parts.load.late_share, self.settings.max_load
         if max_load and late_share >= max_load:
-            raise LimitReached(
+            return (
                 f"The node was late in {late_share:.0%} of the last 10 s (server.max_load is {max_load:.0%}); one more "
                 "player would make all of them stutter. Try again later, or another node."
             )
+        return ""
 
     @asynccontextmanager
     async def _reserved(self, player_id: str) -> AsyncIterator[None]:

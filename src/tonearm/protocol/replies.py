@@ -766,7 +766,7 @@ class ClusterNode(WireModel):
     players: int = Field(ge=0, description="The number of players of the node.")
     load: float = Field(
         ge=0,
-        description="The share of the last 10 s in which the node was late, 0 to 1; 1 while the node is not ready.",
+        description="The share of the last 10 s in which the node was late, 0 to 1; 1 while it takes no new players.",
     )
     draining: bool = Field(
         description="Whether the node drains: it gets no new players, and its own players move away."

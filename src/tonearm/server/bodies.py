@@ -78,6 +78,7 @@ async def read_raw(request: EdgeRequest, max_bytes: int) -> bytearray:
     raw = bytearray()
     async for part in body_parts(request, max_bytes):
         raw += part
+    request.known_body = raw
     return raw
 
 
@@ -89,8 +90,8 @@ def body_parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:
     return _parts(request, max_bytes) if request.known_body is None else _again(request.known_body)
 
 
-async def _again(body: bytes) -> AsyncIterator[bytes]:
-    yield body
+async def _again(body: bytearray) -> AsyncIterator[bytes]:
+    yield bytes(body)
 
 
 async def _parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:

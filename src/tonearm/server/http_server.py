@@ -81,7 +81,7 @@ class EdgeRequest(web.BaseRequest):
 
     reply_headers: Mapping[str, str] = {}
     fault = ""
-    known_body: bytes | None = None  # set once the body was read, so that the handler can read it again
+    known_body: bytearray | None = None  # set once the body was read, so that it can be read again
 
     @cached_property
     def id(self) -> str:

@@ -292,8 +292,6 @@ def _index_of(body: QueueEntry | QueueEntries) -> int | None:
 
 async def _skip_target(request: EdgeRequest) -> str | None:
     """The id of the track to skip to; None without a body, or when the body names no track."""
-    if not request.can_read_body:
-        return None
     try:
         return (await read_body(request, SkipTarget)).to
     except (BadRequest, BodyTooLarge):

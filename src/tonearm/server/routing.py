@@ -348,7 +348,13 @@ class NodeEdge(Edge):
                 return passed
         if is_about_player and self._node.find(call.player_id) is None:
             raise PlayerNotFound.of(call.player_id)
-        reply = await route.handler(call)
+        try:
+            reply = await route.handler(call)
+        except PlayerNotFound:
+            passed = None if self._cluster is None else await self._cluster.answer(call, route.operation)
+            if passed is None:
+                raise
+            return passed  # the player has moved while the request waited here
         if request.method not in _READING:
             changed = [call.player_id] if is_about_player else call.new_players
             if not all([await self._node.saved(one) for one in changed]):

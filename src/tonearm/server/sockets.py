@@ -69,11 +69,7 @@ class EventSocketRoutes:
 
     async def _follow_all(self, call: Call) -> web.StreamResponse:
         connection = WebSocketConnection(call.request, self._streams)
-        if call.target.parameter("since") is not None:
-            raise BadRequest(
-                "`since` works only for the events of one player, since each player numbers its own events."
-            )
-        wants_snapshot = call.target.flag("snapshot")
+        wants_snapshot = wants_states(call.target)
         sink = SocketEventSink(connection)
         cancel = self._node.follow_all(sink)
         states = asyncio.create_task(self._send_states(sink)) if wants_snapshot else None
@@ -116,6 +112,13 @@ class SocketFrameSink:
         self.pending_bytes = connection.writer.pending_bytes
         self.close = connection.close
         self.abort = connection.abort
+
+
+def wants_states(target: Target) -> bool:
+    """Whether a client that follows all players begins with their states. Raises `BadRequest` for `since`."""
+    if target.parameter("since") is not None:
+        raise BadRequest("`since` works only for the events of one player, since each player numbers its own events.")
+    return target.flag("snapshot")
 
 
 def _since(target: Target) -> tuple[str | None, int | None]:
