@@ -1,36 +1,28 @@
 """What the page makes of a player's state, in the page's own words: they run in node."""
 
 import json
-import shutil
-import subprocess
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.missing_programs import needs
+from tests.support.page_in_node import run_page
 from tonearm.core.filters import Compressor, Effects, Filters, Limiter, Normalization
 from tonearm.dashboard.page_files import page_files
 from tonearm.protocol.rendering import filters_out
 
-PAGE = resources.files("tonearm.dashboard") / "page"
 SCHEMA = json.loads(page_files([])["effects.json"].body)
 # Prints a list of what each call gives.
 PROGRAM = """
-import * as page from "./player_state.mjs";
-const calls = JSON.parse(process.argv[2]);
-console.log(JSON.stringify(calls.map(([name, ...values]) => page[name](...values))));
+import * as page from "./player_state.js";
+console.log(JSON.stringify(given.map(([name, ...values]) => page[name](...values))));
 """
 
 
 def called(folder: Path, *calls: tuple[Any, ...]) -> Any:
     """What functions of `player_state.js` give; a call is a name and its arguments."""
-    folder.joinpath("player_state.mjs").write_text(PAGE.joinpath("player_state.js").read_text())
-    program = folder / "program.mjs"
-    program.write_text(PROGRAM)
-    command = [shutil.which("node") or "node", str(program), json.dumps(calls)]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return run_page(folder, PROGRAM, *calls)
 
 
 def state_of(effects: Effects, volume: float = 1.0, gains_db: tuple[float, ...] = Filters().gains_db) -> dict[str, Any]:

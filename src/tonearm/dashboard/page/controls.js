@@ -145,26 +145,28 @@ export function NoticeBar({ notices }) {
   </div>`;
 }
 
-// Sends the newest value, one request at a time: what came meanwhile and is old already is left out.
+// Sends the newest value, one request at a time: what came meanwhile and is old already is left out. What the function
+// gives is done when everything was sent.
 /**
  * @template T
  * @param {(value: T) => unknown} send
  */
 export function useNewest(send) {
-  /** @type {{ isBusy: boolean, next: { value: T } | null, send: (value: T) => unknown }} */
-  const first = { isBusy: false, next: null, send };
+  /** @type {{ work: Promise<void> | null, next: { value: T } | null, send: (value: T) => unknown }} */
+  const first = { work: null, next: null, send };
   const kept = useRef(first).current;
   kept.send = send;
-  return async (/** @type {T} */ value) => {
-    kept.next = { value };
-    if (kept.isBusy) return;
-    kept.isBusy = true;
+  const sendAll = async () => {
     while (kept.next) {
       const { value: newest } = kept.next;
       kept.next = null;
       await kept.send(newest);
     }
-    kept.isBusy = false;
+    kept.work = null;
+  };
+  return (/** @type {T} */ value) => {
+    kept.next = { value };
+    return (kept.work ??= sendAll());
   };
 }
 
@@ -174,7 +176,8 @@ const ROWS_AROUND = 20;
 const UP_KEYS = ["ArrowRight", "ArrowUp"];
 const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
 
-// A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`.
+// A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`. What
+// was begun when `of` was another value is not sent.
 /**
  * @typedef {object} SliderProps
  * @property {string} label
@@ -184,6 +187,7 @@ const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
  * @property {number} step
  * @property {(value: number) => string} text
  * @property {(value: number) => unknown} send
+ * @property {string} [of]
  * @property {number} [keyStep]
  * @property {boolean} [isLive]
  * @property {boolean} [disabled]
@@ -199,6 +203,7 @@ export function Slider({
   step,
   text,
   send,
+  of = "",
   keyStep = 0,
   isLive = true,
   disabled = false,
@@ -207,12 +212,17 @@ export function Slider({
 }) {
   const [draft, setDraft] = useState(/** @type {number | null} */ (null));
   const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
+  const moves = useRef({ of, count: 0 }).current;
   const newest = useNewest(send);
   const change = async (/** @type {number} */ moved, /** @type {boolean} */ isLast) => {
     clearTimeout(timer.current);
-    setDraft(moved);
-    if (isLive || isLast) await newest(moved);
-    if (isLast) timer.current = setTimeout(() => setDraft(null), DRAFT_KEPT_MS);
+    const move = (moves.count += 1);
+    if (draft === null) moves.of = of;
+    const isOfAnother = moves.of !== of;
+    setDraft(isOfAnother && isLast ? null : moved);
+    if (isOfAnother || !(isLive || isLast)) return;
+    await newest(moved);
+    if (moves.count === move) timer.current = setTimeout(() => setDraft(null), DRAFT_KEPT_MS);
   };
   const shown = draft ?? value;
   const range = max - min || 1;
