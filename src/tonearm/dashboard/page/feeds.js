@@ -68,6 +68,8 @@ export class NodeFeed extends Feed {
     this.isBegun = false;
     /** @type {PlayerEvent[] | null} */
     this.early = null; // events that came before the list of the players
+    /** @type {Map<string, PlayerEvent[]>} */
+    this.reading = new Map(); // ids of players that are read, and what came of each meanwhile
     this.socket = new LastingSocket(api, () => this.eventsPath(), {
       message: (text) => this.take(JSON.parse(text)),
       state: (connection, problem) => {
@@ -107,6 +109,7 @@ export class NodeFeed extends Feed {
     }
     if (this.early !== early) return; // the connection was lost meanwhile, and is there again
     this.early = null;
+    this.reading.clear();
     this.players.clear();
     for (const state of states) {
       this.players.set(state.id, seen(state, performance.now()));
@@ -128,9 +131,16 @@ export class NodeFeed extends Feed {
       this.early.push(event);
       return;
     }
-    if (event.op === "PlayerCreate" || event.op === "PlayerMoved")
+    if (event.op === "PlayerCreate" || event.op === "PlayerMoved") {
       this.read(event.id); // with a new life, and numbers from 1
-    else if (event.op === "PlayerDelete") this.players.delete(event.id);
+      return;
+    }
+    const later = this.reading.get(event.id);
+    if (later) {
+      later.push(event);
+      return;
+    }
+    if (event.op === "PlayerDelete") this.players.delete(event.id);
     else {
       const known = this.players.get(event.id);
       if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
@@ -142,14 +152,21 @@ export class NodeFeed extends Feed {
 
   /** @param {string} id */
   async read(id) {
+    /** @type {PlayerEvent[]} */
+    const later = [];
+    this.reading.set(id, later);
+    /** @type {Player | undefined} */
+    let state;
     try {
-      /** @type {Player} */
-      const state = await this.api.get(this.api.player(id));
-      this.players.set(id, seen(state, performance.now()));
-      this.tellSoon();
+      state = await this.api.get(this.api.player(id));
     } catch {
       // It is gone again, or the node is: then a snapshot comes.
     }
+    if (this.reading.get(id) !== later) return; // it is read anew, or all are
+    this.reading.delete(id);
+    if (state) this.players.set(id, seen(state, performance.now()));
+    for (const event of later) this.take(event);
+    this.tellSoon();
   }
 
   /**
@@ -310,7 +327,7 @@ export class PlayerFeed extends Feed {
     this.events = [event, ...this.events].slice(0, EVENTS_KEPT);
     if ("track" in event && event.trackId) this.titles.set(event.trackId, { title: event.track.info.title });
     if (event.op === "PlayerDelete") this.isDeleted = true;
-    else if (event.op === "PlayerMoved")
+    else if (event.op === "PlayerMoved" || (event.op !== "PlayerState" && event.life !== this.known().life))
       this.readSoon("state"); // with a new life, and numbers from 1
     else if (event.op === "PlayerState" || event.seq > this.known().seq) {
       this.state = applied(this.known(), event, performance.now());

@@ -1,0 +1,84 @@
+"""What the page knows of players, when events and answers overtake each other: it runs in node."""
+
+from pathlib import Path
+
+from tests.support.missing_programs import needs
+from tests.support.page_in_node import run_page
+
+# `asked` has what waits for an answer, by its path; `told` sends an event by the newest socket.
+NODE = """
+import { drawn } from "./small_dom.mjs";
+import { NodeApi } from "./api.js";
+import { NodeFeed, PlayerFeed } from "./feeds.js";
+const asked = [];
+const sockets = [];
+globalThis.fetch = (url) => new Promise((done) => asked.push({ path: url.pathname.split("/v0/")[1], done }));
+globalThis.WebSocket = class { constructor() { sockets.push(this); } close() {} };
+const api = new NodeApi({ name: "n", path: "node", streams: "", clip: "", login: false, cluster: false });
+const answer = async (path, value, status = 200) => {
+  const [{ done }] = asked.splice(asked.findIndex((one) => one.path === path), 1);
+  done(Response.json(value, { status }));
+  await drawn();
+};
+const told = (event) => sockets.at(-1).onmessage({ data: JSON.stringify({ time: 0, ...event }) });
+const stats = { uptime: 1, processes: [], framesLate: {}, listeners: {} };
+const player = (id, seq, life = "a") => ({ id, seq, life, trackId: "", loop: "none", error: null });
+"""
+NODE_PAGE = (
+    NODE
+    + """
+const feed = new NodeFeed(api);
+await answer("stats", stats);
+sockets.at(-1).onopen();
+await answer("players", []);
+"""
+)
+
+
+@needs("node")
+def test_an_event_that_overtakes_a_new_players_state_counts(tmp_path: Path) -> None:
+    program = """
+    told({ op: "PlayerCreate", id: "p", life: "a" });
+    told({ op: "LoopModeChange", id: "p", life: "a", seq: 3, mode: "queue" });
+    await answer("players/p", player("p", 2));
+    console.log(JSON.stringify(feed.players.get("p").loop));
+    feed.close();
+    """
+    assert run_page(tmp_path, NODE_PAGE + program) == "queue"
+
+
+@needs("node")
+def test_a_player_that_is_deleted_while_it_is_read_is_gone(tmp_path: Path) -> None:
+    program = """
+    told({ op: "PlayerCreate", id: "p", life: "a" });
+    told({ op: "PlayerDelete", id: "p", life: "a", seq: 3 });
+    await answer("players/p", player("p", 2));
+    const first = [...feed.players.keys()];
+    told({ op: "PlayerCreate", id: "p", life: "b" });
+    told({ op: "PlayerDelete", id: "p", life: "b", seq: 1 });
+    told({ op: "PlayerCreate", id: "p", life: "c" });
+    await answer("players/p", { code: "player_not_found" }, 404);
+    await answer("players/p", player("p", 1, "c"));
+    console.log(JSON.stringify([first, feed.players.get("p").life]));
+    feed.close();
+    """
+    assert run_page(tmp_path, NODE_PAGE + program) == [[], "c"]
+
+
+@needs("node")
+def test_an_event_of_a_players_next_life_that_overtakes_its_state_counts(tmp_path: Path) -> None:
+    program = """
+    const feed = PlayerFeed.of(api, "p");
+    await answer("players/p", player("p", 50));
+    sockets.at(-1).onopen();
+    told({ op: "PlayerMoved", id: "p", life: "b", seq: 1 });
+    const passing = (ms) => new Promise((done) => setTimeout(done, ms));
+    await passing(150); // by then the state is read
+    told({ op: "LoopModeChange", id: "p", life: "b", seq: 3, mode: "queue" });
+    await answer("players/p", player("p", 2, "b"));
+    await passing(150);
+    await answer("players/p", { ...player("p", 3, "b"), loop: "queue" });
+    console.log(JSON.stringify([feed.state.life, feed.state.loop]));
+    feed.close();
+    """
+    assert run_page(tmp_path, NODE + program) == ["b", "queue"]
