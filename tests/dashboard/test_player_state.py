@@ -67,3 +67,21 @@ def test_an_effect_that_is_new_to_the_page_is_at_work_when_it_is_on(tmp_path: Pa
     properties: dict[str, Any] = {"echo": {}, "flanger": {}, "limiter": {}}
     state = {**state_of(Effects()), "echo": {}, "flanger": {}, "volume": 2.0}
     assert called(tmp_path, ("effectsAtWork", state, {"properties": properties})) == [["echo", "flanger", "volume"]]
+
+
+@needs("node")
+def test_a_track_that_never_sounded_is_the_one_that_is_said_to_have_failed(tmp_path: Path) -> None:
+    before = {
+        "seq": 1,
+        "heardAt": 0,
+        "trackId": "radio",
+        "track": {"info": {"title": "Radio"}},
+        "streamTitle": "A song",
+    }
+    failure = {"op": "TrackException", "seq": 2, "error": {"code": "file_missing"}}
+    other = {**failure, "trackId": "lost", "track": {"info": {"title": "Lost"}}}
+    same = {**failure, "trackId": "radio", "track": {"info": {"title": "Radio"}}}
+    of_other, of_same = called(tmp_path, ("applied", before, other, 0), ("applied", before, same, 0))
+    told = ("track", "trackId", "streamTitle", "error")
+    assert [of_other[name] for name in told] == [other["track"], "lost", "", failure["error"]]
+    assert [of_same[name] for name in told] == [before["track"], "radio", "A song", failure["error"]]

@@ -47,8 +47,10 @@ export function applied(state, event, heardAt) {
     }
     case "TrackEnd":
       return { ...state, ...at, stuck: "" };
-    case "TrackException":
-      return { ...state, ...at, error: event.error };
+    case "TrackException": {
+      const { track, trackId, error } = event; // nothing else tells of a track that never sounded
+      return { ...state, ...at, ...(trackId === state.trackId ? {} : { track, trackId, streamTitle: "" }), error };
+    }
     case "TrackStuck":
       return { ...state, ...at, stuck: event.cause };
     case "StreamTitle":
