@@ -23,9 +23,12 @@ export function lasting(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** @param {number} ms */
-export function timeOfDay(ms) {
-  return new Date(ms).toLocaleTimeString([], { hour12: false });
+/**
+ * @param {number} ms
+ * @param {Intl.DateTimeFormatOptions} parts
+ */
+export function timeOfDay(ms, parts = {}) {
+  return new Date(ms).toLocaleTimeString([], { ...parts, hourCycle: "h23" }); // `hour12: false` is 24:05 in some languages
 }
 
 /** @param {number} bytes */
