@@ -3,14 +3,14 @@
 /** @import { EffectsSchema, NumberedEvent, PlayerNow } from "./types.js" */
 /** @import { Filters, Player } from "./wire.js" */
 
-// `player` as it was told at `heardAt` of performance.now().
+// `player` as it was told at `heardAt` of performance.now(), all of it.
 /**
  * @template {Player} P
  * @param {P} player
  * @param {number} heardAt
  */
 export function seen(player, heardAt) {
-  return { ...player, heardAt, streamTitle: "", stuck: "" };
+  return { ...player, heardAt, toldAt: heardAt, streamTitle: "", stuck: "" };
 }
 
 // `state` after `event`, with `heardAt` of performance.now().

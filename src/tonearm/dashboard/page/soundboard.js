@@ -30,6 +30,11 @@ function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** @param {BoardSound} sound */
+function nameOf(sound) {
+  return sound.name || titleOf(sound);
+}
+
 // Plays a sound of the board over what the player of `feed` plays. One that cannot be played is marked at its button.
 /**
  * @param {PlayerFeed} feed
@@ -71,7 +76,7 @@ export function Soundboard({ feed, state, act, notices }) {
       volume: 1,
       duckDb: -12,
       ...sound,
-      name: sound.name || titleOf(sound),
+      name: nameOf(sound),
       key: at < KEYS ? String(at + 1) : "",
     }));
     return act("PATCH", "/metadata", { value: { board } });
@@ -89,10 +94,14 @@ export function Soundboard({ feed, state, act, notices }) {
     if (await save([...sounds, { uri: address }])) setUri("");
   };
   const forget = async (/** @type {number} */ at) => {
-    if (await save(sounds.filter((_, other) => other !== at))) {
-      notices.went(`${sounds[at].name} was taken off the board.`, () => save(sounds));
-      field.current?.focus();
-    }
+    const sound = sounds[at];
+    if (!(await save(sounds.filter((one) => one !== sound)))) return;
+    const back = () => {
+      const now = boardOf(feed.known()).filter(({ uri }) => uri !== sound.uri);
+      return save([...now.slice(0, at), sound, ...now.slice(at)]);
+    };
+    notices.went(`${nameOf(sound)} was taken off the board.`, back);
+    field.current?.focus();
   };
   const set = (/** @type {number} */ at, /** @type {Partial<BoardSound>} */ fields) =>
     save(sounds.map((sound, other) => (other === at ? { ...sound, ...fields } : sound)));
@@ -100,7 +109,7 @@ export function Soundboard({ feed, state, act, notices }) {
     <div class="pads">
       ${sounds.map((sound, at) => {
         const failure = failureOf(feed, sound.uri);
-        const name = sound.name || titleOf(sound);
+        const name = nameOf(sound);
         return html`<span class=${`pad ${failure ? "failed" : ""}`} key=${sound.uri}>
           <button type="button" title=${sound.uri} aria-describedby=${failure ? `failure-${at}` : null} onClick=${() => playSound(feed, act, sound)}>${name}</button>
           ${failure && html`<span class="problem" id=${`failure-${at}`}>${failure}</span>`}
@@ -113,7 +122,7 @@ export function Soundboard({ feed, state, act, notices }) {
     ${sounds.map(
       (sound, at) =>
         sound.uri === opened &&
-        html`<div class="fields" role="group" aria-label=${sound.name} key=${sound.uri}>
+        html`<div class="fields" role="group" aria-label=${nameOf(sound)} key=${sound.uri}>
       <label class="amount">Name<input type="text" value=${sound.name} onChange=${typed((name) => set(at, { name }))} /></label>
       <${Slider} label="Loudness" value=${sound.volume ?? 1} min=${0} max=${2} step=${0.05} text=${percent} isLive=${false} send=${(/** @type {number} */ volume) => set(at, { volume })} />
       <${Slider} label="Music meanwhile" value=${sound.duckDb ?? -12} min=${-60} max=${0} step=${1} text=${(/** @type {number} */ value) => `${value} dB`} isLive=${false} send=${(/** @type {number} */ duckDb) => set(at, { duckDb })} />
@@ -133,7 +142,7 @@ function Sounding({ state, act }) {
   const now = useNow(250, true);
   return html`<ul class="sounding" aria-label="Sounding now">
     ${state.overlays.map((overlay) => {
-      const passed = overlay.state === "playing" ? now - state.heardAt : 0;
+      const passed = overlay.state === "playing" ? now - state.toldAt : 0;
       const position = overlay.length ? Math.min(overlay.position + passed, overlay.length) : overlay.position + passed;
       return html`<li key=${overlay.overlayId}><span class="name">${titleOf(overlay)}</span>
         <span class="quiet">${overlay.state === "loading" ? "loading" : `${clock(position)}${overlay.length ? ` / ${clock(overlay.length)}` : ""}`}</span>

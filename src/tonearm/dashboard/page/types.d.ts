@@ -51,9 +51,11 @@ export interface EffectChoice {
 }
 export type EffectValue = string | number | boolean;
 
-// A player as the page keeps it: `heardAt` says when `position` was true, in ms of performance.now().
+// A player as the page keeps it: `heardAt` says when `position` was true, in ms of performance.now(), and `toldAt` when
+// the places of overlays were, which no event tells.
 export interface PlayerNow extends Player {
   heardAt: number;
+  toldAt: number;
   streamTitle: string;
   stuck: string;
 }

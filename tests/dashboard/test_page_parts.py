@@ -1,0 +1,66 @@
+"""What parts of the page do with what people do there: they run in node, with a small document."""
+
+from pathlib import Path
+
+from tests.support.missing_programs import needs
+from tests.support.page_in_node import run_page
+
+# A board of three sounds, kept in the metadata as a node keeps it. `show()` draws it anew; `press()` presses a button.
+BOARD = """
+import { drawn } from "./small_dom.mjs";
+import { Notices } from "./controls.js";
+import { html, render } from "./preact.js";
+import { Soundboard } from "./soundboard.js";
+const board = ["a", "b", "c"].map((uri) => ({ uri, name: uri.toUpperCase() }));
+const feed = { events: [], sounds: new Map(), state: { metadata: { board }, overlays: [] }, known: () => feed.state };
+const notices = new Notices();
+const act = async (method, path, { value }) => {
+  feed.state = { ...feed.state, metadata: value };
+  return true;
+};
+const show = async () => {
+  render(html`<${Soundboard} feed=${feed} state=${feed.state} act=${act} notices=${notices} />`, document.body);
+  await drawn();
+};
+const press = async (name) => {
+  document.body.all("button", name)[0].tell("click");
+  await drawn();
+  await show();
+};
+const uris = () => feed.state.metadata.board.map(({ uri }) => uri).join("");
+await show();
+"""
+
+
+@needs("node")
+def test_two_sounds_that_were_taken_off_the_board_come_back(tmp_path: Path) -> None:
+    program = """
+    await press("Forget A");
+    await press("Forget B");
+    const between = uris();
+    const texts = notices.undoable.map(({ text }) => text);
+    for (const { undo } of notices.undoable) {
+      undo();
+      await drawn();
+      await show();
+    }
+    console.log(JSON.stringify([between, texts, uris()]));
+    process.exit();
+    """
+    texts = ["A was taken off the board.", "B was taken off the board."]
+    assert run_page(tmp_path, BOARD + program) == ["c", texts, "bac"]
+
+
+@needs("node")
+def test_the_clock_of_a_sound_goes_on_beside_what_is_told_of_the_track(tmp_path: Path) -> None:
+    program = """
+    import { applied, seen } from "./player_state.js";
+    const overlay = { overlayId: "o", uri: "a", state: "playing", position: 1000, length: 0 };
+    const told = seen({ ...feed.state, overlays: [overlay], seq: 1 }, performance.now() - 64_000);
+    const update = { op: "PlayerUpdate", seq: 2, state: "playing", paused: false, position: 5, positionRate: 1 };
+    feed.state = applied(told, update, performance.now());
+    await show();
+    console.log(JSON.stringify(document.body.all("li")[0].textContent));
+    process.exit();
+    """
+    assert "1:05" in run_page(tmp_path, BOARD + program)
