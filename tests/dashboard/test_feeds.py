@@ -7,9 +7,10 @@ from tests.support.page_in_node import run_page
 
 # `asked` has what waits for an answer, by its path; `told` sends an event by the newest socket.
 NODE = """
-import { drawn } from "./small_dom.mjs";
+import { drawn, handTime } from "./small_dom.mjs";
 import { NodeApi } from "./api.js";
 import { NodeFeed, PlayerFeed } from "./feeds.js";
+const pass = handTime();
 const asked = [];
 const sockets = [];
 globalThis.fetch = (url) => new Promise((done) => asked.push({ path: url.pathname.split("/v0/")[1], done }));
@@ -72,13 +73,28 @@ def test_an_event_of_a_players_next_life_that_overtakes_its_state_counts(tmp_pat
     await answer("players/p", player("p", 50));
     sockets.at(-1).onopen();
     told({ op: "PlayerMoved", id: "p", life: "b", seq: 1 });
-    const passing = (ms) => new Promise((done) => setTimeout(done, ms));
-    await passing(150); // by then the state is read
+    await pass(150); // by then the state is read
     told({ op: "LoopModeChange", id: "p", life: "b", seq: 3, mode: "queue" });
     await answer("players/p", player("p", 2, "b"));
-    await passing(150);
+    await pass(150);
     await answer("players/p", { ...player("p", 3, "b"), loop: "queue" });
     console.log(JSON.stringify([feed.state.life, feed.state.loop]));
     feed.close();
     """
     assert run_page(tmp_path, NODE + program) == ["b", "queue"]
+
+
+@needs("node")
+def test_a_page_that_was_logged_out_elsewhere_says_so_though_its_socket_stays(tmp_path: Path) -> None:
+    program = """
+    const shown = PlayerFeed.of(api, "p");
+    await answer("players/p", player("p", 1));
+    sockets.at(-1).onopen();
+    await pass(1500); // the figures are asked for
+    await answer("stats", { code: "unauthorized", message: "Log in." }, 401);
+    told({ op: "PlayerUpdate", id: "p", life: "a", seq: 2 });
+    await pass(150); // the state is read
+    await answer("players/p", { code: "unauthorized", message: "Log in." }, 401);
+    console.log(JSON.stringify([feed.connection, shown.connection]));
+    """
+    assert run_page(tmp_path, NODE_PAGE + program) == ["refused", "refused"]

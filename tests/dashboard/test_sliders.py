@@ -7,7 +7,7 @@ from tests.support.page_in_node import run_page
 
 # A slider from 0 to 2 at 1; `sent` has what was sent, and `answer()` is the node's answer to the oldest.
 SLIDER = """
-import { drawn } from "./small_dom.mjs";
+import { drawn, handTime } from "./small_dom.mjs";
 import { Slider } from "./controls.js";
 import { html, render } from "./preact.js";
 const sent = [];
@@ -21,7 +21,7 @@ const show = async (more = {}) => {
 };
 const move = async (input, type, value) => { input.value = value; input.tell(type); await drawn(); };
 const answer = async () => { waiting.shift()(); await drawn(); };
-const passing = (ms) => new Promise((done) => setTimeout(done, ms));
+const pass = handTime();
 """
 
 
@@ -32,12 +32,12 @@ def test_a_slider_stays_where_it_was_put_until_the_node_has_answered(tmp_path: P
     await move(input, "input", 0.5);
     await move(input, "input", 0.4);
     await move(input, "change", 0.4);
-    await passing(400); // ms: the slider keeps for 300 what the state does not say yet
+    await pass(400); // it keeps for 300 ms what the state does not say yet
     const before = input.value;
     await answer();
     const between = input.value;
     await answer();
-    await passing(400);
+    await pass(400);
     console.log(JSON.stringify({ sent, values: [before, between, input.value] }));
     """
     assert run_page(tmp_path, SLIDER + program) == {"sent": [0.5, 0.4], "values": [0.4, 0.4, 1]}
@@ -50,7 +50,7 @@ def test_a_slider_that_is_taken_again_is_not_let_go_by_an_older_answer(tmp_path:
     await move(input, "change", 0.5);
     await move(input, "input", 1.8);
     await answer();
-    await passing(400);
+    await pass(400);
     console.log(JSON.stringify({ sent, value: input.value }));
     """
     assert run_page(tmp_path, SLIDER + program) == {"sent": [0.5], "value": 1.8}

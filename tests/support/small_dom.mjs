@@ -102,10 +102,39 @@ document.body = document.createElement("body");
 globalThis.HTMLElement = Part;
 const events = new EventTarget();
 for (const name of ["addEventListener", "removeEventListener", "dispatchEvent"]) globalThis[name] = events[name].bind(events);
-globalThis.requestAnimationFrame = (draw) => setTimeout(draw, 0);
+const later = setTimeout;
+globalThis.requestAnimationFrame = (draw) => later(draw, 0);
 globalThis.cancelAnimationFrame = clearTimeout;
 
 // Waits until preact has drawn, and its effects are done.
 export async function drawn() {
-  for (let turn = 0; turn < 8; turn += 1) await new Promise((done) => setImmediate(() => setTimeout(done, 1)));
+  for (let turn = 0; turn < 8; turn += 1) await new Promise((done) => setImmediate(() => later(done, 1)));
+}
+
+// From now on timers wait for what this gives: a function that lets some ms pass.
+export function handTime() {
+  let now = 0;
+  let timers = [];
+  const add = (ring, ms = 0, everyMs = 0) => {
+    const timer = { ring, everyMs, at: now + ms };
+    timers.push(timer);
+    return timer;
+  };
+  globalThis.setTimeout = (ring, ms) => add(ring, ms);
+  globalThis.setInterval = (ring, ms) => add(ring, ms, ms);
+  globalThis.clearTimeout = globalThis.clearInterval = (timer) => (timers = timers.filter((one) => one !== timer));
+  return async (ms) => {
+    const end = now + ms;
+    for (;;) {
+      timers.sort((one, other) => one.at - other.at);
+      const [timer] = timers;
+      if (!timer || timer.at > end) break;
+      now = timer.at;
+      if (timer.everyMs) timer.at += timer.everyMs;
+      else timers.shift();
+      timer.ring();
+      await drawn();
+    }
+    now = end;
+  };
 }

@@ -55,7 +55,10 @@ export async function pageJson(name) {
 
 // Ends what this browser, and every other, was let in for.
 export async function logOut() {
-  await fetch(new URL("logout", FOLDER), { method: "POST" });
+  const answer = await fetch(new URL("logout", FOLDER), { method: "POST" }).catch(() => {
+    throw unreachable();
+  });
+  if (!answer.ok && answer.status !== 401) throw await refusal(answer);
   location.reload();
 }
 
@@ -215,6 +218,12 @@ export class LastingSocket {
     this.on.state?.("lost", error);
     this.retry = setTimeout(() => this.connect(), this.retryMs);
     this.retryMs = Math.min(2 * this.retryMs, LAST_RETRY_MS);
+  }
+
+  // What another request of the page was refused with: a page that is not let in any more has no socket either.
+  /** @param {unknown} error */
+  heed(error) {
+    if (error instanceof ApiError && error.isOfDoor) this.lose(error);
   }
 
   // Connects anew, as after a loss.

@@ -77,7 +77,8 @@ export class NodeFeed extends Feed {
         this.connected(connection, problem);
       },
     });
-    const again = () => document.hidden || this.connection !== "open" || this.readFigures().catch(() => {}); // the socket tells
+    const again = () =>
+      document.hidden || this.connection !== "open" || this.readFigures().catch((error) => this.socket.heed(error));
     this.timer = setInterval(again, FIGURES_EVERY_MS);
     this.second = setTimeout(again, SECOND_FIGURES_MS);
   }
@@ -385,7 +386,7 @@ export class PlayerFeed extends Feed {
   readSoon(what) {
     this.reading[what] ??= setTimeout(() => {
       this.reading[what] = undefined;
-      this.read(what).catch(() => {}); // the socket tells that the node is gone
+      this.read(what).catch((error) => this.socket.heed(error)); // it tells by itself that the node is gone
     }, 100);
   }
 
