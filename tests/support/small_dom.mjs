@@ -89,7 +89,13 @@ class Part extends Place {
     return isIt ? [this, ...within] : within;
   }
 
+  querySelector() {
+    return null;
+  }
+
   focus() {}
+  scrollTo() {}
+  showModal() {}
 }
 
 globalThis.document = {

@@ -51,7 +51,9 @@ export function ChooseMusic({ api, uploads, take, close }) {
       setCanSend(answer.takesFiles);
       setProblem(answer.total ? "" : "There is nothing here that can be played.");
     } catch (error) {
-      setTotal(0);
+      pages.delete(page);
+      if (pages !== shown.pages) return;
+      if (!page) setTotal(0);
       setProblem(messageOf(error));
     }
   };
@@ -74,11 +76,12 @@ export function ChooseMusic({ api, uploads, take, close }) {
     setWords("");
     setPlaces(next);
   };
-  const choose = (/** @type {LibraryEntry[]} */ entries, /** @type {boolean} */ isChosen) => {
-    const next = new Set(chosen);
-    for (const { uri } of entries) isChosen ? next.add(uri) : next.delete(uri);
-    setChosen(next);
-  };
+  const choose = (/** @type {LibraryEntry[]} */ entries, /** @type {boolean} */ isChosen) =>
+    setChosen((before) => {
+      const next = new Set(before);
+      for (const { uri } of entries) isChosen ? next.add(uri) : next.delete(uri);
+      return next;
+    });
   const all = async () => {
     try {
       /** @type {LibraryEntry[]} */
@@ -119,8 +122,10 @@ export function ChooseMusic({ api, uploads, take, close }) {
     return html`<label class="choice"><input type="checkbox" checked=${chosen.has(entry.uri)} onChange=${ticked((isChosen) => choose([entry], isChosen))} />
       <span class="one-line">${entry.name}</span></label><span class="quiet number">${megabytes(entry.bytes)}</span>`;
   };
-  const send = (/** @type {On<HTMLInputElement>} */ { target }) =>
+  const send = (/** @type {On<HTMLInputElement>} */ { target }) => {
     uploads.takeFiles([...(target.files ?? [])], { api, take });
+    target.value = ""; // so that the same file can be chosen again
+  };
   return html`<${Dialog} title="Choose music" close=${close} submit=${submit} done=${`Add ${count(chosen.size, "track")}`} isReady=${chosen.size > 0}>
     <nav aria-label="Folders" class="tools">${places.map(
       (one, at) => html`<button type="button" key=${one.path}
