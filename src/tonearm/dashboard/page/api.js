@@ -6,6 +6,7 @@
 const FOLDER = new URL(".", import.meta.url);
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 5000;
+const ASKED_AT_ONCE = 50; // a browser fails requests beyond some thousands
 
 export class ApiError extends Error {
   /**
@@ -44,6 +45,22 @@ async function refusal(answer) {
 /** @param {unknown} error */
 export function messageOf(error) {
   return error instanceof Error ? error.message : String(error);
+}
+
+// Asks for each of `items`, however many there are. All are asked for, and then the first refusal is thrown.
+/**
+ * @template T
+ * @param {T[]} items
+ * @param {(item: T) => Promise<unknown>} ask
+ */
+export async function askForAll(items, ask) {
+  /** @type {PromiseRejectedResult | undefined} */
+  let refused;
+  for (let at = 0; at < items.length; at += ASKED_AT_ONCE) {
+    const answers = await Promise.allSettled(items.slice(at, at + ASKED_AT_ONCE).map(ask));
+    for (const answer of answers) if (answer.status === "rejected") refused ??= answer;
+  }
+  if (refused) throw refused.reason;
 }
 
 /** @param {string} name */

@@ -1,5 +1,6 @@
 // A node: its players, its figures, what went wrong last.
 
+import { askForAll } from "./api.js";
 import { Badge, Connection, IconButton, Panel, ticked, typed, useNow, useStore } from "./controls.js";
 import { isPlaying } from "./deck.js";
 import { NodeFeed } from "./feeds.js";
@@ -139,7 +140,7 @@ function Players({ api, node, notices, listening, feed, create }) {
     choose(all, isChosen);
   });
   const say = (/** @type {string[]} */ those, /** @type {string} */ verb) =>
-    notices.of(Promise.all(those.map((id) => api.ask("POST", api.player(id, `/${verb}`)))));
+    notices.of(askForAll(those, (id) => api.ask("POST", api.player(id, `/${verb}`))));
   const listen = (/** @type {string} */ id) => notices.of(listening.toggle(api, node, id));
   /** @type {RowOrders} */
   const orders = { say, choose, listen, remove: setDeleting };
