@@ -64,3 +64,59 @@ def test_the_clock_of_a_sound_goes_on_beside_what_is_told_of_the_track(tmp_path:
     process.exit();
     """
     assert "1:05" in run_page(tmp_path, BOARD + program)
+
+
+@needs("node")
+def test_a_button_of_a_dialog_that_is_pressed_twice_asks_once(tmp_path: Path) -> None:
+    program = """
+    import { drawn } from "./small_dom.mjs";
+    import { Notices } from "./controls.js";
+    import { AskDelete } from "./player_page.js";
+    import { html, render } from "./preact.js";
+    const asked = [];
+    const api = { player: (id) => id, ask: (method, id) => new Promise(() => asked.push(`${method} ${id}`)) };
+    const fields = { api, ids: ["p"], notices: new Notices(), close() {} };
+    render(html`<${AskDelete} ...${fields} />`, document.body);
+    await drawn();
+    for (const time of [1, 2]) document.body.all("form")[0].tell("submit");
+    console.log(JSON.stringify(asked));
+    """
+    assert run_page(tmp_path, program) == ["DELETE p"]
+
+
+@needs("node")
+def test_of_two_searches_the_newer_one_is_shown(tmp_path: Path) -> None:
+    program = """
+    import { drawn } from "./small_dom.mjs";
+    import { Search } from "./new_player.js";
+    import { html, render } from "./preact.js";
+    const waiting = [];
+    const api = { hasResolver: async () => true, get: () => new Promise((done) => waiting.push(done)) };
+    render(html`<${Search} api=${api} take=${() => {}} />`, document.body);
+    await drawn();
+    for (const time of [1, 2]) document.body.all("button", "Search")[0].tell("click");
+    for (const [at, title] of [[1, "newer"], [0, "older"]])
+      waiting[at]({ tracks: [{ info: { title, author: "", length: 0 } }] });
+    await drawn();
+    console.log(JSON.stringify(document.body.all("li").map(({ textContent }) => textContent.trim())));
+    """
+    assert run_page(tmp_path, program) == ["newer"]
+
+
+@needs("node")
+def test_where_the_page_has_no_clipboard_there_is_nothing_to_copy_with(tmp_path: Path) -> None:
+    program = """
+    import { drawn } from "./small_dom.mjs";
+    import { Links } from "./player_facts.js";
+    import { html, render } from "./preact.js";
+    const feed = { path: (path) => `p${path}` };
+    const counts = [];
+    for (const clipboard of [{}, undefined]) {
+      Object.defineProperty(globalThis, "navigator", { value: { clipboard }, configurable: true });
+      render(html`<${Links} api=${{ streams: "http://node/listen/" }} feed=${feed} notices=${{}} />`, document.body);
+      await drawn();
+      counts.push(document.body.all("button").length);
+    }
+    console.log(JSON.stringify(counts));
+    """
+    assert run_page(tmp_path, program) == [4, 0]

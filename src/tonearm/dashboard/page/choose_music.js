@@ -95,8 +95,7 @@ export function ChooseMusic({ api, uploads, take, close }) {
       setProblem(messageOf(error));
     }
   };
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = () => {
     if (!chosen.size) return;
     take([...chosen]);
     close();

@@ -317,19 +317,28 @@ export function Panel({ title, children, aside = null, kind = "" }) {
   </section>`;
 }
 
-// What is asked beside the page, until it is closed: `close` is called then. Its last button, `done`, works when it `isReady`.
+// What is asked beside the page, until it is closed: `close` is called then. Its last button, `done`, works when it `isReady`,
+// and not again before what it does is done.
 /**
  * @typedef {object} DialogProps
  * @property {string} title
  * @property {ComponentChildren} children
  * @property {() => unknown} close
- * @property {(event: Event) => unknown} [submit]
+ * @property {() => unknown} [submit]
  * @property {string} [done]
  * @property {boolean} [isReady]
  */
 /** @param {DialogProps} props */
 export function Dialog({ title, children, close, submit, done, isReady = true }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const isBusy = useRef(false);
+  const once = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (isBusy.current) return;
+    isBusy.current = true;
+    await submit?.();
+    isBusy.current = false;
+  };
   const id = idOf("dialog", title);
   useEffect(() => {
     const before = document.activeElement;
@@ -339,7 +348,7 @@ export function Dialog({ title, children, close, submit, done, isReady = true })
     };
   }, []);
   return html`<dialog ref=${dialog} aria-labelledby=${id} onClose=${close}>
-    <form onSubmit=${submit}>
+    <form onSubmit=${once}>
       <h2 id=${id}>${title}</h2>
       ${children}
       <p class="buttons"><button type="button" onClick=${() => dialog.current?.close()}>${submit ? "Cancel" : "Close"}</button>

@@ -120,11 +120,12 @@ export function Links({ api, feed, notices }) {
     ["<audio>", `<audio controls src="${link("mp3")}"></audio>`],
     ["Least delay", link("wav")],
   ];
+  // A page that is neither by https nor from this machine has no clipboard.
   const copy = (/** @type {string} */ text) => notices.of(navigator.clipboard.writeText(text), "Copied.");
   return html`<${Panel} title="Elsewhere">
     <ul class="links">${links.map(
       ([name, text]) => html`<li><span>${name}</span><code tabindex="0">${text}</code>
-      <button type="button" aria-label=${`Copy for ${name}`} onClick=${() => copy(text)}>Copy</button></li>`,
+      ${navigator.clipboard && html`<button type="button" aria-label=${`Copy for ${name}`} onClick=${() => copy(text)}>Copy</button>`}</li>`,
     )}</ul>
   <//>`;
 }
