@@ -120,3 +120,20 @@ def test_where_the_page_has_no_clipboard_there_is_nothing_to_copy_with(tmp_path:
     console.log(JSON.stringify(counts));
     """
     assert run_page(tmp_path, program) == [4, 0]
+
+
+@needs("node")
+def test_a_title_is_laid_out_in_the_direction_of_its_own_language(tmp_path: Path) -> None:
+    program = """
+    import { drawn } from "./small_dom.mjs";
+    import { Deck } from "./deck.js";
+    import { Listening } from "./listening.js";
+    import { html, render } from "./preact.js";
+    const info = { title: "שלום!", author: "", length: 0 };
+    const state = { track: { info }, trackId: "", state: "playing", paused: true, position: 0, volume: 1 };
+    const common = { api: {}, node: 0, feed: { id: "p" }, act() {}, notices: {}, listening: new Listening() };
+    render(html`<${Deck} ...${common} state=${state} />`, document.body);
+    await drawn();
+    console.log(JSON.stringify(document.body.all("p", "שלום!").map(({ attributes }) => attributes.dir)));
+    """
+    assert run_page(tmp_path, program) == ["auto"]

@@ -195,7 +195,7 @@ export function UploadList({ uploads }) {
   return html`<ul class="uploads notice" aria-label="Uploads">
     ${uploads.sent.map(
       (upload) => html`<li key=${upload}>
-      <span class="one-line">${upload.name}</span>
+      <span class="one-line" dir="auto">${upload.name}</span>
       ${
         upload.problem
           ? html`<span class="problem">${upload.problem}</span><button type="button" onClick=${() => forget(upload)}>Forget</button>`

@@ -119,7 +119,7 @@ export function ChooseMusic({ api, uploads, take, close }) {
       return html`<button type="button" class="one-line" onClick=${() => go([...places, entry])}><${Icon} name="folder" />${entry.name}</button>`;
     }
     return html`<label class="choice"><input type="checkbox" checked=${chosen.has(entry.uri)} onChange=${ticked((isChosen) => choose([entry], isChosen))} />
-      <span class="one-line">${entry.name}</span></label><span class="quiet number">${megabytes(entry.bytes)}</span>`;
+      <span class="one-line" dir="auto">${entry.name}</span></label><span class="quiet number">${megabytes(entry.bytes)}</span>`;
   };
   const send = (/** @type {On<HTMLInputElement>} */ { target }) => {
     uploads.takeFiles([...(target.files ?? [])], { api, take });

@@ -28,8 +28,8 @@ export function Deck({ api, node, feed, state, act, notices, listening, isGone }
     <${Artwork} feed=${feed} state=${state} isGone=${isGone} />
     <div class="now">
       <div aria-live="polite">
-        <p class="playing-title">${title || "Nothing"}</p>
-        <p class="quiet">${author || (state.trackId ? "" : "Add something to the queue.")}</p>
+        <p class="playing-title" dir="auto">${title || "Nothing"}</p>
+        <p class="quiet" dir="auto">${author || (state.trackId ? "" : "Add something to the queue.")}</p>
       </div>
       <p role="alert" class="problem">${state.error ? `${state.error.message} ${state.error.hint}` : stuck}</p>
       ${state.state === "failed" && html`<${Mend} act=${act} isGone=${isGone} />`}

@@ -239,7 +239,7 @@ class Row extends Component {
       <td><input type="checkbox" aria-label=${`Choose ${id}`} checked=${isChosen} onChange=${ticked((isOn) => this.props.of.choose([id], isOn))} /></td>
       <th scope="row"><a href=${linkTo(node, id)}>${id}</a></th>
       <td><${Badge} of=${isGone ? "unknown" : doing(state)} /></td>
-      <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>`;
+      <td class="title" dir="auto">${title}${author && html` <span class="quiet">${author}</span>`}</td>`;
     const after = html`
       <td class="number">${state.listeners}</td>
       <td class="verbs">

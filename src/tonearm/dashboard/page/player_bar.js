@@ -25,7 +25,7 @@ export function PlayerBar({ listening, notices }) {
     ${state && html`<${Artwork} feed=${feed} state=${state} isGone=${feed.isGone} /><${MediaKeys} feed=${feed} state=${state} act=${act} listening=${listening} />`}
     <div class="bar-title">
       <p><a href=${linkTo(listening.node, feed.id)}>${feed.id}</a>${feed.isGone && html` <span class="problem">${feed.isDeleted ? "deleted" : "connection lost"}</span>`}</p>
-      <p class="one-line"><b>${title.title || "Nothing"}</b> <span class="quiet">${title.author}</span></p>
+      <p class="one-line" dir="auto"><b>${title.title || "Nothing"}</b> <span class="quiet">${title.author}</span></p>
     </div>
     ${
       state &&
