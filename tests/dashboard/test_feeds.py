@@ -13,7 +13,8 @@ import { NodeFeed, PlayerFeed } from "./feeds.js";
 const pass = handTime();
 const asked = [];
 const sockets = [];
-globalThis.fetch = (url) => new Promise((done) => asked.push({ path: url.pathname.split("/v0/")[1], done }));
+globalThis.fetch = (url, { signal } = {}) =>
+  new Promise((done) => asked.push({ path: url.pathname.split("/v0/")[1], query: url.search, signal, done }));
 globalThis.WebSocket = class { constructor() { sockets.push(this); } close() {} };
 const api = new NodeApi({ name: "n", path: "node", streams: "", clip: "", login: false, cluster: false });
 const answer = async (path, value, status = 200) => {
@@ -98,3 +99,21 @@ def test_a_page_that_was_logged_out_elsewhere_says_so_though_its_socket_stays(tm
     console.log(JSON.stringify([feed.connection, shown.connection]));
     """
     assert run_page(tmp_path, NODE_PAGE + program) == ["refused", "refused"]
+
+
+@needs("node")
+def test_what_waits_for_titles_that_are_seen_no_more_is_ended(tmp_path: Path) -> None:
+    program = """
+    const feed = PlayerFeed.of(api, "p");
+    await answer("players/p", player("p", 1));
+    await pass(100);
+    await answer("players/p/queue", [{ id: "t" }]);
+    const [waiting] = asked.filter(({ query }) => query.includes("wait"));
+    const before = waiting.signal.aborted;
+    feed.showQueue(300, 350);
+    await pass(100);
+    const [next] = asked.filter(({ query }) => query.includes("offset=300"));
+    feed.close();
+    console.log(JSON.stringify([before, waiting.signal.aborted, next.signal.aborted]));
+    """
+    assert run_page(tmp_path, NODE + program) == [False, True, True]

@@ -143,13 +143,15 @@ export class NodeApi {
    * @param {string} method
    * @param {string} path
    * @param {object} [body]
+   * @param {AbortSignal} [signal]
    * @returns {Promise<T>}
    */
-  async ask(method, path, body) {
+  async ask(method, path, body, signal) {
     let answer;
     try {
       answer = await fetch(this.url(path), {
         method,
+        signal,
         body: body === undefined ? undefined : JSON.stringify(body),
         headers: body === undefined ? {} : { "Content-Type": "application/json" },
       });
@@ -163,10 +165,11 @@ export class NodeApi {
   /**
    * @template T
    * @param {string} path
+   * @param {AbortSignal} [signal]
    * @returns {Promise<T>}
    */
-  get(path) {
-    return this.ask("GET", path);
+  get(path, signal) {
+    return this.ask("GET", path, undefined, signal);
   }
 }
 

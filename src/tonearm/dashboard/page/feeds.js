@@ -270,6 +270,7 @@ export class PlayerFeed extends Feed {
     /** @type {{ offset: number, tracks: QueuedTrackDetails[] }} */
     this.queue = { offset: 0, tracks: [] }; // the part of it that is shown
     this.part = [0, QUEUE_PAGE];
+    this.queueRead = new AbortController();
     /** @type {PlayedTrack[]} */
     this.history = [];
     /** @type {NumberedEvent[]} */
@@ -291,6 +292,7 @@ export class PlayerFeed extends Feed {
     if (this.users) return;
     PlayerFeed.open.delete(this.key);
     this.socket.close();
+    this.queueRead.abort();
     for (const timer of Object.values(this.reading)) clearTimeout(timer);
   }
 
@@ -365,17 +367,18 @@ export class PlayerFeed extends Feed {
     this.readSoon("queue");
   }
 
-  // At first as it is known, then with the titles that have to be read.
+  // At first as it is known, then with the titles that have to be read. What waits for titles that are no more seen is
+  // ended: it has one of the few connections of the browser.
   async readQueue() {
     const [offset, end] = this.part;
     const { part } = this;
+    this.queueRead.abort();
+    const { signal } = (this.queueRead = new AbortController());
     const path = this.path(`/queue?details=true&offset=${offset}&limit=${end - offset}`);
     for (const more of ["", `&wait=${TITLES_WAIT_MS}`]) {
-      const version = Symbol();
-      this.queueRead = version;
       /** @type {QueuedTrackDetails[]} */
-      const tracks = await this.api.get(path + more);
-      if (this.queueRead !== version || this.part !== part) return; // it was asked anew meanwhile
+      const tracks = await this.api.get(path + more, signal);
+      if (signal.aborted || this.part !== part) return; // it was asked anew meanwhile
       this.queue = { offset, tracks };
       this.tell();
       if (tracks.every(({ title, length }) => title && length)) return;
