@@ -1,4 +1,4 @@
-"""Sliders and volume keys of the page, beside a node that answers late: they run in node."""
+"""Sliders and keys of the page, beside a node that answers late: they run in node."""
 
 from pathlib import Path
 
@@ -107,7 +107,9 @@ const feed = { state: { volume: 1 }, path: (path) => path, api: {
     waiting.push(() => { feed.state = { ...feed.state, volume }; done(null); });
   }),
 } };
-render(html`<${Keys} notices=${new Notices()} steered=${() => feed} isShown=${false} />`, document.body);
+const listening = { isOn: false, muted: 0, mute: () => (listening.muted += 1) };
+const fields = { listening, notices: new Notices(), steered: () => feed, isShown: false };
+render(html`<${Keys} ...${fields} />`, document.body);
 await drawn();
 const press = (key) => dispatchEvent(Object.assign(new Event("keydown"), { key }));
 const answer = async () => { waiting.shift()(); await drawn(); };
@@ -125,3 +127,14 @@ def test_a_key_that_is_held_makes_it_louder_step_by_step(tmp_path: Path) -> None
     console.log(JSON.stringify(sent));
     """
     assert run_page(tmp_path, KEYS + program) == [1.05, 1.2, 1.25, 1.2]
+
+
+@needs("node")
+def test_the_key_that_mutes_does_nothing_where_nothing_is_heard(tmp_path: Path) -> None:
+    program = """
+    press("m");
+    listening.isOn = true;
+    press("m");
+    console.log(JSON.stringify(listening.muted));
+    """
+    assert run_page(tmp_path, KEYS + program) == 1
