@@ -218,6 +218,12 @@ export class Listening extends Store {
     this.tell();
   }
 
+  // A system that gave the sound to another program, or to a call, has paused the element, and does not play it again.
+  resume() {
+    this.context?.resume();
+    this.element?.play().catch(() => {}); // it is silent as before
+  }
+
   stop() {
     this.worker?.terminate();
     if (this.context && this.element) silence(this.context, this.element);
