@@ -137,3 +137,95 @@ def test_a_title_is_laid_out_in_the_direction_of_its_own_language(tmp_path: Path
     console.log(JSON.stringify(document.body.all("p", "שלום!").map(({ attributes }) => attributes.dir)));
     """
     assert run_page(tmp_path, program) == ["auto"]
+
+
+@needs("node")
+def test_a_message_is_shown_for_a_while_and_then_nothing_is_told(tmp_path: Path) -> None:
+    program = """
+    import { handTime } from "./small_dom.mjs";
+    import { Notices } from "./controls.js";
+    const pass = handTime();
+    const notices = new Notices();
+    const told = [];
+    notices.subscribe(() => told.push(notices.shown?.text ?? null));
+    notices.show("Done.");
+    await pass(60_000);
+    console.log(JSON.stringify(told));
+    """
+    assert run_page(tmp_path, program) == ["Done.", None]
+
+
+# The curve of the equalizer; `draw(gain)` draws in its middle, `shown()` is the gain that is shown there.
+CURVE = """
+import { drawn, handTime } from "./small_dom.mjs";
+import { Equalizer } from "./equalizer.js";
+import { html, render } from "./preact.js";
+const pass = handTime();
+const eq = Array.from({ length: 15 }, (_, band) => ({ band, frequency_hz: 25 * 1.58 ** band, gain_db: 0 }));
+const sent = [];
+const waiting = [];
+const act = (method, path, body) => new Promise((done) => { sent.push(body.eq[7].gain_db); waiting.push(done); });
+const show = async (isGone) => {
+  render(html`<${Equalizer} state=${{ eq }} act=${act} isGone=${isGone} />`, document.body);
+  await drawn();
+};
+const point = async (type, clientY, button = 0) => {
+  const [curve] = document.body.all("svg");
+  curve.getBoundingClientRect = () => ({ left: 0, top: 0, width: 600, height: 200 });
+  curve.setPointerCapture = () => {};
+  curve.tell(type, { clientX: 300, clientY, button });
+  await drawn();
+};
+const shown = () => Number(document.body.all("input")[7].value);
+"""
+
+
+@needs("node")
+def test_the_curve_is_drawn_with_the_main_button_and_stays_until_the_node_has_it(tmp_path: Path) -> None:
+    program = """
+    await show(false);
+    await point("pointerdown", 8, 2);
+    await point("pointerup", 8, 2);
+    await show(true);
+    await point("pointerdown", 8);
+    await point("pointerup", 8);
+    const before = sent.length;
+    await show(false);
+    await point("pointerdown", 8);
+    await point("pointerup", 8);
+    await pass(1000);
+    const between = shown();
+    waiting.shift()();
+    await drawn();
+    await pass(1000);
+    console.log(JSON.stringify([before, sent, between, shown()]));
+    """
+    assert run_page(tmp_path, CURVE + program) == [0, [24], 24, 0]
+
+
+@needs("node")
+def test_the_systems_play_button_plays_what_the_system_had_silenced(tmp_path: Path) -> None:
+    program = """
+    import { drawn } from "./small_dom.mjs";
+    import { Notices } from "./controls.js";
+    import { Listening } from "./listening.js";
+    import { PlayerBar } from "./player_bar.js";
+    import { html, render } from "./preact.js";
+    import { Store } from "./store.js";
+    const handlers = {};
+    const mediaSession = { setActionHandler: (name, handler) => (handlers[name] = handler) };
+    Object.defineProperty(globalThis, "navigator", { value: { mediaSession }, configurable: true });
+    globalThis.MediaMetadata = class {};
+    const done = [];
+    const info = { title: "", author: "", identifier: "", length: 0 };
+    const state = { track: { info }, trackId: "", state: "playing", paused: true, position: 0 };
+    const api = { url: String, ask: async (method, path) => done.push(path) };
+    const feed = Object.assign(new Store(), { id: "p", api, state, path: (path) => path });
+    const element = { play: async () => done.push("sound") };
+    const listening = Object.assign(new Listening(), { feed, element });
+    render(html`<${PlayerBar} listening=${listening} notices=${new Notices()} />`, document.body);
+    await drawn();
+    handlers.play();
+    console.log(JSON.stringify(done));
+    """
+    assert run_page(tmp_path, program) == ["sound", "/play"]

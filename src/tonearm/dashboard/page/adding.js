@@ -35,8 +35,8 @@ export async function add(api, id, notices, uris) {
   const tracks = uris.map((uri) => ({ uri }));
   const result = await notices.of(enqueue(api, id, tracks), done);
   if (!result) return undefined;
-  for (const warning of result.warnings) notices.show(warning, { isProblem: true });
-  if (!result.warnings.length) tryLinks(api, notices, uris);
+  if (result.warnings.length) notices.show(result.warnings.join(" "), { isProblem: true });
+  else tryLinks(api, notices, uris);
   return result;
 }
 

@@ -10,7 +10,7 @@ import { Store } from "./store.js";
 
 const SHOWN_MS = 6000;
 const UNDO_MS = 10_000;
-const DRAFT_KEPT_MS = 300; // until the event that says the same has come
+export const DRAFT_KEPT_MS = 300; // until the event that says the same has come
 
 // A function that has the component shown again.
 function useAgain() {
@@ -77,8 +77,12 @@ export class Notices extends Store {
   /** @param {string} text */
   show(text, { isProblem = false } = {}) {
     clearTimeout(this.timer);
-    this.shown = text ? { text, isProblem } : null;
-    this.timer = setTimeout(() => this.show(""), isProblem ? 2 * SHOWN_MS : SHOWN_MS);
+    this.shown = { text, isProblem };
+    const hide = () => {
+      this.shown = null;
+      this.tell();
+    };
+    this.timer = setTimeout(hide, isProblem ? 2 * SHOWN_MS : SHOWN_MS);
     this.tell();
   }
 
