@@ -90,20 +90,22 @@ export class Listening extends Store {
     this.stop();
   }
 
-  // Called by a click: browsers let no page sound before one. Where `created` becomes false there is no such player, and
-  // what was heard before goes on.
+  // Called by a click: browsers let no page sound before one. Where `created` fails there is no such player, and what was
+  // heard before goes on.
   /**
    * @param {NodeApi} api
    * @param {number} node
    * @param {string} id
-   * @param {Promise<boolean> | null} created
+   * @param {Promise<unknown> | null} created
    */
   async start(api, node, id, created = null) {
     const context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE_HZ });
     const element = new Audio();
     const begun = context.audioWorklet ? this.begin(context, element) : Promise.resolve(null);
     begun.catch(() => {}); // it is said below
-    if (created && !(await created)) {
+    try {
+      if (created) await created;
+    } catch {
       silence(context, element);
       return;
     }

@@ -29,18 +29,7 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
     setProblem({ message: "", taken: "" });
     const created = createPlayer(api, name, addressesIn(text));
     // The sound begins with the click; a refusal is said once, below.
-    if (listens)
-      notices.of(
-        listening.start(
-          api,
-          node,
-          name,
-          created.then(
-            () => true,
-            () => false,
-          ),
-        ),
-      );
+    if (listens) notices.of(listening.start(api, node, name, created));
     try {
       const leftOut = await created;
       notices.show(`The player ${name} was created.${leftOut}`);

@@ -264,16 +264,9 @@ function lookOf({ state, isGone, isChosen, isHeard }) {
 /** @param {Pick<PageParts, "api" | "node" | "notices" | "listening"> & { create: () => void }} props */
 function Empty({ api, node, notices, listening, create }) {
   const welcome = async () => {
-    const created = notices.of(createPlayer(api, "demo", [api.clip]));
-    notices.of(
-      listening.start(
-        api,
-        node,
-        "demo",
-        created.then((isThere) => isThere !== undefined),
-      ),
-    );
-    if ((await created) !== undefined) location.hash = linkTo(node, "demo");
+    const created = createPlayer(api, "demo", [api.clip]);
+    notices.of(listening.start(api, node, "demo", created));
+    if ((await notices.of(created)) !== undefined) location.hash = linkTo(node, "demo");
   };
   return html`<div class="empty">
     <img src="icon.svg" alt="" width="96" height="96" />

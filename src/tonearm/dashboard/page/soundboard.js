@@ -14,12 +14,26 @@ const KEYS = 9; // sounds that have one
 
 /**
  * @param {PlayerNow} state
- * @returns {BoardSound[]}
+ * @returns {Required<BoardSound>[]}
  */
 export function boardOf({ metadata }) {
   const board = isObject(metadata) ? metadata.board : null;
   const sounds = Array.isArray(board) ? board.filter((sound) => isObject(sound) && typeof sound.uri === "string") : [];
-  return /** @type {BoardSound[]} */ (/** @type {unknown} */ (sounds)); // the page alone writes what else is in them
+  return complete(/** @type {BoardSound[]} */ (/** @type {unknown} */ (sounds))); // the page alone writes what else is in them
+}
+
+/**
+ * @param {BoardSound[]} sounds
+ * @returns {Required<BoardSound>[]}
+ */
+function complete(sounds) {
+  return sounds.map((sound, at) => ({
+    volume: 1,
+    duckDb: -12,
+    ...sound,
+    name: sound.name || titleOf(sound),
+    key: at < KEYS ? String(at + 1) : "",
+  }));
 }
 
 /**
@@ -30,18 +44,13 @@ function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** @param {BoardSound} sound */
-function nameOf(sound) {
-  return sound.name || titleOf(sound);
-}
-
 // Plays a sound of the board over what the player of `feed` plays. One that cannot be played is marked at its button.
 /**
  * @param {PlayerFeed} feed
  * @param {Act} act
- * @param {BoardSound} sound
+ * @param {Required<BoardSound>} sound
  */
-export async function playSound(feed, act, { uri, volume = 1, duckDb = -12 }) {
+export async function playSound(feed, act, { uri, volume, duckDb }) {
   const answer = /** @type {OverlayCreated | undefined} */ (await act("POST", "/overlays", { uri, volume, duckDb }));
   if (answer) feed.sounds.set(answer.overlayId, uri);
 }
@@ -72,14 +81,7 @@ export function Soundboard({ feed, state, act, notices }) {
       });
       return undefined;
     }
-    const board = changed.map((sound, at) => ({
-      volume: 1,
-      duckDb: -12,
-      ...sound,
-      name: nameOf(sound),
-      key: at < KEYS ? String(at + 1) : "",
-    }));
-    return act("PATCH", "/metadata", { value: { board } });
+    return act("PATCH", "/metadata", { value: { board: complete(changed) } });
   };
   useEffect(() => {
     const before = kept("soundboard", /** @type {BoardSound[]} */ ([])); // what a browser kept by itself
@@ -100,7 +102,7 @@ export function Soundboard({ feed, state, act, notices }) {
       const now = boardOf(feed.known()).filter(({ uri }) => uri !== sound.uri);
       return save([...now.slice(0, at), sound, ...now.slice(at)]);
     };
-    notices.went(`${nameOf(sound)} was taken off the board.`, back);
+    notices.went(`${sound.name} was taken off the board.`, back);
     field.current?.focus();
   };
   const set = (/** @type {number} */ at, /** @type {Partial<BoardSound>} */ fields) =>
@@ -109,7 +111,7 @@ export function Soundboard({ feed, state, act, notices }) {
     <div class="pads">
       ${sounds.map((sound, at) => {
         const failure = failureOf(feed, sound.uri);
-        const name = nameOf(sound);
+        const { name } = sound;
         return html`<span class=${`pad ${failure ? "failed" : ""}`} key=${sound.uri}>
           <button type="button" title=${sound.uri} aria-describedby=${failure ? `failure-${at}` : null} onClick=${() => playSound(feed, act, sound)}>${name}</button>
           ${failure && html`<span class="problem" id=${`failure-${at}`}>${failure}</span>`}
@@ -122,10 +124,10 @@ export function Soundboard({ feed, state, act, notices }) {
     ${sounds.map(
       (sound, at) =>
         sound.uri === opened &&
-        html`<div class="fields" role="group" aria-label=${nameOf(sound)} key=${sound.uri}>
+        html`<div class="fields" role="group" aria-label=${sound.name} key=${sound.uri}>
       <label class="amount">Name<input type="text" value=${sound.name} onChange=${typed((name) => set(at, { name }))} /></label>
-      <${Slider} label="Loudness" value=${sound.volume ?? 1} min=${0} max=${2} step=${0.05} text=${percent} isLive=${false} send=${(/** @type {number} */ volume) => set(at, { volume })} />
-      <${Slider} label="Music meanwhile" value=${sound.duckDb ?? -12} min=${-60} max=${0} step=${1} text=${(/** @type {number} */ value) => `${value} dB`} isLive=${false} send=${(/** @type {number} */ duckDb) => set(at, { duckDb })} />
+      <${Slider} label="Loudness" value=${sound.volume} min=${0} max=${2} step=${0.05} text=${percent} isLive=${false} send=${(/** @type {number} */ volume) => set(at, { volume })} />
+      <${Slider} label="Music meanwhile" value=${sound.duckDb} min=${-60} max=${0} step=${1} text=${(/** @type {number} */ value) => `${value} dB`} isLive=${false} send=${(/** @type {number} */ duckDb) => set(at, { duckDb })} />
     </div>`,
     )}
     <form class="row" onSubmit=${submit}>
