@@ -117,3 +117,20 @@ def test_what_waits_for_titles_that_are_seen_no_more_is_ended(tmp_path: Path) ->
     console.log(JSON.stringify([before, waiting.signal.aborted, next.signal.aborted]));
     """
     assert run_page(tmp_path, NODE + program) == [False, True, True]
+
+
+@needs("node")
+def test_what_a_player_waited_for_is_forgotten_when_its_state_says_that_it_plays(tmp_path: Path) -> None:
+    program = """
+    const feed = PlayerFeed.of(api, "p");
+    await answer("players/p", { ...player("p", 1), state: "loading" });
+    sockets.at(-1).onopen();
+    told({ op: "TrackStuck", id: "p", life: "a", seq: 2, trackId: "", track: { info: {} }, cause: "nothing comes" });
+    const before = feed.state.stuck;
+    sockets.at(-1).onclose();
+    await pass(500);
+    await answer("players/p", { ...player("p", 9), state: "playing" });
+    feed.close();
+    console.log(JSON.stringify([before, feed.state.stuck]));
+    """
+    assert run_page(tmp_path, NODE + program) == ["nothing comes", ""]

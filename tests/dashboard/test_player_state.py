@@ -85,3 +85,11 @@ def test_a_track_that_never_sounded_is_the_one_that_is_said_to_have_failed(tmp_p
     told = ("track", "trackId", "streamTitle", "error")
     assert [of_other[name] for name in told] == [other["track"], "lost", "", failure["error"]]
     assert [of_same[name] for name in told] == [before["track"], "radio", "A song", failure["error"]]
+
+
+@needs("node")
+def test_a_track_that_sounds_again_waits_for_nothing(tmp_path: Path) -> None:
+    stuck = {"seq": 1, "heardAt": 0, "state": "loading", "stuck": "the server sends nothing"}
+    updates = [{"op": "PlayerUpdate", "seq": 2, "state": state} for state in ("loading", "playing")]
+    after = called(tmp_path, *(("applied", stuck, update, 0) for update in updates))
+    assert [state["stuck"] for state in after] == ["the server sends nothing", ""]

@@ -401,7 +401,7 @@ export class PlayerFeed extends Feed {
       const before = this.state;
       if (before?.life === state.life && state.seq < before.seq) return; // events were faster
       const { stuck, streamTitle } = before?.trackId === state.trackId ? before : { stuck: "", streamTitle: "" };
-      this.state = { ...seen(state, performance.now()), stuck, streamTitle };
+      this.state = { ...seen(state, performance.now()), stuck: state.state === "loading" ? stuck : "", streamTitle };
     } else if (what === "queue") {
       await this.readQueue();
     } else {

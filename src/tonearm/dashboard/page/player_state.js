@@ -27,7 +27,8 @@ export function applied(state, event, heardAt) {
       return seen(event, heardAt);
     case "PlayerUpdate": {
       const { state: doing, paused, position, positionRate } = event;
-      return { ...state, ...at, state: doing, paused, position, positionRate, heardAt };
+      const stuck = doing === "loading" ? state.stuck : ""; // else it sounds again
+      return { ...state, ...at, state: doing, paused, position, positionRate, heardAt, stuck };
     }
     case "TrackStart": {
       const { track, trackId, position, startMs, endMs } = event;
