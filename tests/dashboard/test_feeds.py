@@ -134,3 +134,24 @@ def test_what_a_player_waited_for_is_forgotten_when_its_state_says_that_it_plays
     console.log(JSON.stringify([before, feed.state.stuck]));
     """
     assert run_page(tmp_path, NODE + program) == ["nothing comes", ""]
+
+
+@needs("node")
+def test_a_connection_that_died_in_sleep_is_made_anew(tmp_path: Path) -> None:
+    program = """
+    const states = {};
+    for (const doing of ["idle", "playing"]) {
+      const feed = PlayerFeed.of(api, doing);
+      await answer(`players/${doing}`, { ...player(doing, 1), state: doing });
+      sockets.at(-1).onopen();
+      await pass(15_000);
+      told({ op: "ListenersChange", id: doing, life: "a", seq: 2, listeners: 0 });
+      await pass(15_000);
+      states[doing] = [feed.connection];
+      await pass(10_000);
+      states[doing].push(feed.connection);
+      feed.close();
+    }
+    console.log(JSON.stringify(states));
+    """
+    assert run_page(tmp_path, NODE + program) == {"idle": ["open", "open"], "playing": ["open", "lost"]}

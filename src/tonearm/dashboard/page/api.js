@@ -6,6 +6,8 @@
 const FOLDER = new URL(".", import.meta.url);
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 5000;
+const LOOKED_EVERY_MS = 5000;
+const SILENT_MS = 20_000; // four times as long as a player that plays tells nothing
 const ASKED_AT_ONCE = 50; // a browser fails requests beyond some thousands
 
 export class ApiError extends Error {
@@ -175,11 +177,16 @@ export class NodeApi {
 
 // A WebSocket that comes back by itself. `path` is asked for anew before each connection; what it throws counts as a
 // failed one. `on.state` gets "connecting", "open" and "lost", and "refused" when this page is not let in any more, which
-// ends it; `on.message` gets what the node sends.
+// ends it; `on.message` gets what the node sends. Where `on.expects` something and nothing comes, the connection counts as
+// lost: one that died while the machine slept is closed by nobody for minutes.
 /** @template [Message=string] */
 export class LastingSocket {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   retry;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  looking;
+  heardAt = 0;
+  isOpen = false;
   /** @type {WebSocket | undefined} */
   socket;
 
@@ -200,7 +207,13 @@ export class LastingSocket {
       if (this.retry) this.connect();
     };
     globalThis.addEventListener("online", this.wake);
+    if (on.expects) this.looking = setInterval(() => this.look(), LOOKED_EVERY_MS);
     this.connect();
+  }
+
+  look() {
+    const isSilent = this.isOpen && performance.now() - this.heardAt > SILENT_MS;
+    if (isSilent && !document.hidden && this.on.expects?.()) this.restart();
   }
 
   async connect() {
@@ -221,15 +234,21 @@ export class LastingSocket {
     socket.binaryType = this.binaryType;
     socket.onopen = () => {
       this.retryMs = FIRST_RETRY_MS;
+      this.isOpen = true;
+      this.heardAt = performance.now();
       this.on.state?.("open");
     };
-    socket.onmessage = (message) => this.on.message(message.data);
+    socket.onmessage = (message) => {
+      this.heardAt = performance.now();
+      this.on.message(message.data);
+    };
     socket.onclose = () => this.lose(null);
   }
 
   /** @param {Error | null} error */
   lose(error) {
     if (this.isOver) return;
+    this.isOpen = false;
     if (error instanceof ApiError && error.isOfDoor) {
       this.close();
       this.on.state?.("refused", error);
@@ -248,16 +267,22 @@ export class LastingSocket {
 
   // Connects anew, as after a loss.
   restart() {
-    this.socket?.close();
+    if (!this.isOpen) return;
+    this.drop();
+    this.lose(null);
   }
 
   close() {
     this.isOver = true;
     clearTimeout(this.retry);
+    clearInterval(this.looking);
     globalThis.removeEventListener("online", this.wake);
-    if (this.socket) {
-      this.socket.onclose = this.socket.onmessage = this.socket.onopen = null;
-      this.socket.close();
-    }
+    this.drop();
+  }
+
+  drop() {
+    if (!this.socket) return;
+    this.socket.onclose = this.socket.onmessage = this.socket.onopen = null;
+    this.socket.close();
   }
 }

@@ -1,7 +1,7 @@
 // What the page knows of a node and of a player, kept as it is now by their events. Components subscribe.
 
 import { ApiError, LastingSocket } from "./api.js";
-import { applied, seen } from "./player_state.js";
+import { applied, isMoving, seen } from "./player_state.js";
 import { Store } from "./store.js";
 
 /** @import { NodeApi } from "./api.js" */
@@ -76,6 +76,7 @@ export class NodeFeed extends Feed {
         if (connection === "open") this.begin();
         this.connected(connection, problem);
       },
+      expects: () => [...this.players.values()].some(isMoving),
     });
     const again = () =>
       document.hidden || this.connection !== "open" || this.readFigures().catch((error) => this.socket.heed(error));
@@ -284,6 +285,7 @@ export class PlayerFeed extends Feed {
     this.socket = new LastingSocket(api, () => this.eventsPath(), {
       message: (text) => this.take(JSON.parse(text)),
       state: (connection, problem) => this.connected(connection, problem),
+      expects: () => this.state !== null && isMoving(this.state),
     });
   }
 

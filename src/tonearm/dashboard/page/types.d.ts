@@ -69,6 +69,7 @@ export type Connection = "connecting" | "open" | "lost" | "refused";
 export interface Hearer<Message> {
   state?(connection: Connection, problem?: Error | null): void;
   message(data: Message): void;
+  expects?(): boolean;
 }
 
 // An event of a form's field. `currentTarget` of one that came up from a part of `E` is `E`.
