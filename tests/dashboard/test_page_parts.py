@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.dashboard.test_feeds import NODE
 from tests.support.missing_programs import needs
 from tests.support.page_in_node import run_page
 
@@ -229,3 +230,58 @@ def test_the_systems_play_button_plays_what_the_system_had_silenced(tmp_path: Pa
     console.log(JSON.stringify(done));
     """
     assert run_page(tmp_path, program) == ["sound", "/play"]
+
+
+# The page of a node with the player `p`; `press()` presses a button.
+NODE_PAGE = (
+    NODE
+    + """
+import { Notices } from "./controls.js";
+import { Listening } from "./listening.js";
+import { NodePage } from "./node_page.js";
+import { html, render } from "./preact.js";
+globalThis.uPlot = class { setData() {} destroy() {} };
+globalThis.ResizeObserver = class { observe() {} disconnect() {} };
+globalThis.getComputedStyle = () => ({});
+const info = { title: "", author: "", identifier: "", length: 0 };
+const shown = (life) => ({ ...player("p", 1, life), track: { info }, state: "idle", listeners: 0 });
+const props = { api, node: 0, notices: new Notices(), listening: new Listening(), uploads: {} };
+render(html`<${NodePage} ...${props} />`, document.body);
+await drawn();
+const counts = { players: {}, framesSent: 0, framesLeftOut: 0, decoderExits: 0, timesRunDry: {} };
+await answer("stats", { ...stats, ...counts, framesLate: { over20ms: 0 } });
+sockets.at(-1).onopen();
+await answer("players", [shown("a")]);
+await pass(200);
+const press = async (name, at = 0) => {
+  document.body.all("button", name).at(at).tell("click");
+  await drawn();
+};
+const box = () => document.body.all("input", "Choose p")[0];
+"""
+)
+
+
+@needs("node")
+def test_a_player_that_was_deleted_is_not_chosen_when_it_is_there_again(tmp_path: Path) -> None:
+    program = """
+    let focused = "";
+    document.querySelector = (name) =>
+      name.startsWith("dialog") ? null : Object.assign(document.createElement("h1"), { focus: () => (focused = name) });
+    Object.assign(box(), { checked: true }).tell("change");
+    await drawn();
+    const before = box().checked;
+    await press("Delete");
+    document.body.all("form")[0].tell("submit");
+    await drawn();
+    asked.find(({ path }) => path === "players/p").done(new Response(null, { status: 204 }));
+    asked.length = 0;
+    await drawn();
+    await pass(0);
+    told({ op: "PlayerDelete", id: "p", life: "a", seq: 2 });
+    told({ op: "PlayerCreate", id: "p", life: "b" });
+    await answer("players/p", shown("b"));
+    await pass(200);
+    console.log(JSON.stringify([before, box().checked, focused]));
+    """
+    assert run_page(tmp_path, NODE_PAGE + program) == [True, False, "main h1"]

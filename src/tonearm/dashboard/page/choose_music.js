@@ -1,7 +1,7 @@
 // The node's folders of music, and what of them is taken.
 
 import { messageOf } from "./api.js";
-import { Dialog, Icon, LongList, focusOn, ticked, typed } from "./controls.js";
+import { Dialog, Icon, LongList, choosing, focusOn, ticked, typed } from "./controls.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { count, megabytes } from "./text.js";
 
@@ -76,12 +76,10 @@ export function ChooseMusic({ api, uploads, take, close }) {
     setWords("");
     setPlaces(next);
   };
-  const choose = (/** @type {LibraryEntry[]} */ entries, /** @type {boolean} */ isChosen) =>
-    setChosen((before) => {
-      const next = new Set(before);
-      for (const { uri } of entries) isChosen ? next.add(uri) : next.delete(uri);
-      return next;
-    });
+  const choose = (/** @type {LibraryEntry[]} */ entries, /** @type {boolean} */ isChosen) => {
+    const uris = entries.map(({ uri }) => uri);
+    setChosen((before) => choosing(before, uris, isChosen));
+  };
   const all = async () => {
     try {
       /** @type {LibraryEntry[]} */

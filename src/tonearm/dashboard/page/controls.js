@@ -39,6 +39,19 @@ export function focusOn(selector, within = document) {
   if (found instanceof HTMLElement) found.focus();
 }
 
+// `chosen` with `those` chosen, or without them.
+/**
+ * @template T
+ * @param {Set<T>} chosen
+ * @param {T[]} those
+ * @param {boolean} isChosen
+ */
+export function choosing(chosen, those, isChosen) {
+  const next = new Set(chosen);
+  for (const one of those) isChosen ? next.add(one) : next.delete(one);
+  return next;
+}
+
 // Shows the component again whenever `store` tells.
 /**
  * @template {Store | null} S

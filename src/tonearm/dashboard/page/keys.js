@@ -89,9 +89,8 @@ function isUsed({ target, key }) {
 export function Keys({ listening, notices, steered, showQueue, isShown, show }) {
   const [isOn, setOn] = useState(kept("keys", true));
   const asked = useRef(/** @type {{ feed: PlayerFeed, volume: number } | null} */ (null)); // until it was done
-  const sendVolume = useNewest(
-    (/** @type {{ feed: PlayerFeed, volume: number }} */ { feed, volume }) =>
-      notices.acting(feed)("PATCH", "/filters", { volume }),
+  const sendVolume = useNewest((/** @type {{ feed: PlayerFeed, volume: number }} */ { feed, volume }) =>
+    notices.acting(feed)("PATCH", "/filters", { volume }),
   );
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {

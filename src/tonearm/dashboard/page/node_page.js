@@ -1,7 +1,7 @@
 // A node: its players, its figures, what went wrong last.
 
 import { askForAll } from "./api.js";
-import { Badge, Connection, IconButton, Panel, ticked, typed, useNow, useStore } from "./controls.js";
+import { Badge, Connection, IconButton, Panel, choosing, ticked, typed, useNow, useStore } from "./controls.js";
 import { isPlaying } from "./deck.js";
 import { NodeFeed } from "./feeds.js";
 import { NewPlayer } from "./new_player.js";
@@ -130,11 +130,8 @@ function Players({ api, node, notices, listening, feed, create }) {
   const sort = (/** @type {number} */ column) =>
     setSorting({ column, isDown: sorting.column === column && !sorting.isDown });
   const ids = found.map(({ id }) => id).filter((id) => chosen.has(id));
-  const choose = (/** @type {string[]} */ those, /** @type {boolean} */ isChosen) => {
-    const next = new Set(chosen);
-    for (const id of those) isChosen ? next.add(id) : next.delete(id);
-    setChosen(next);
-  };
+  const choose = (/** @type {string[]} */ those, /** @type {boolean} */ isChosen) =>
+    setChosen((before) => choosing(before, those, isChosen));
   const chooseAll = ticked((isChosen) => {
     const all = found.map(({ id }) => id);
     choose(all, isChosen);
@@ -176,7 +173,7 @@ function Players({ api, node, notices, listening, feed, create }) {
         })}</tbody>
       </table>
     </div>
-    ${deleting && html`<${AskDelete} api=${api} ids=${deleting} notices=${notices} close=${() => setDeleting(null)} />`}`;
+    ${deleting && html`<${AskDelete} api=${api} ids=${deleting} notices=${notices} close=${() => setDeleting(null)} then=${() => choose(deleting, false)} />`}`;
 }
 
 /**

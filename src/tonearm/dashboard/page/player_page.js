@@ -127,7 +127,9 @@ export function AskDelete({ api, ids, notices, close, then }) {
       ids.length === 1 ? `The player ${ids[0]} was deleted.` : `${ids.length} players were deleted.`,
     );
     close();
-    if (isDone) then?.();
+    if (!isDone) return;
+    then?.();
+    setTimeout(() => focusOn("main h1")); // the button that had the focus goes with the player
   };
   return html`<${Dialog} title="Delete?" close=${close} submit=${remove} done="Delete">
     <p>Delete ${what}?</p>
