@@ -42,6 +42,11 @@ function louder({ volume, setVolume }, step) {
   return setVolume(Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, volume + step))) / 100);
 }
 
+/** @param {Steered} steered */
+function mute({ listening }) {
+  if (listening.isOn) listening.mute();
+}
+
 /**
  * @param {Steered} steered
  * @param {string} key
@@ -62,7 +67,7 @@ const COMMANDS = [
   { keys: ["ArrowDown"], name: "↓", does: "Softer by 5 %", press: (steered) => louder(steered, -VOLUME_STEP) },
   { keys: ["n"], name: "N", does: "Next", press: ({ act }) => act("POST", "/skip") },
   { keys: ["p"], name: "P", does: "Previous", press: ({ act }) => act("POST", "/previous") },
-  { keys: ["m"], name: "M", does: "Mute, and sound again", press: ({ listening }) => listening.isOn && listening.mute() },
+  { keys: ["m"], name: "M", does: "Mute, and sound again", press: mute },
   { keys: [..."123456789"], name: "1 to 9", does: "Play a sound of the board", press: playPad },
 ];
 
