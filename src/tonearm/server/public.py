@@ -242,7 +242,7 @@ def _player(status: PlayerStatus) -> str:
 <h2 dir="auto">{name}</h2>
 <p class="title" dir="auto">{title}</p>
 <p class="state">{state}</p>
-<audio controls preload="none" src="./{player_id}.mp3"></audio>
+<audio controls preload="none" aria-label="{name}" src="./{player_id}.mp3"></audio>
 <p class="links">{links}</p>
 </article>
 """

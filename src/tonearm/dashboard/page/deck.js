@@ -85,7 +85,7 @@ function ListenHere({ api, node, id, state, notices, listening }) {
   return html`<div class="listen">
     <button type="button" class=${isHere ? "on" : "strong"} onClick=${() => notices.of(listening.toggle(api, node, id))}>
       <${Icon} name="headphones" />${isHere ? "Stop listening" : "Listen here"}</button>
-    <p class="quiet" role="status">${isHere ? text[listening.state] : "Hear it in this page, a fifth of a second after the node."}</p>
+    <p class="quiet" role="status">${isHere ? text[listening.state] : "Hear it in this page, a quarter of a second after the node."}</p>
   </div>`;
 }
 
