@@ -68,6 +68,22 @@ def test_a_player_that_is_deleted_while_it_is_read_is_gone(tmp_path: Path) -> No
 
 
 @needs("node")
+def test_a_player_with_another_life_is_read_and_one_that_is_not_found_is_gone(tmp_path: Path) -> None:
+    program = """
+    for (const id of ["p", "q"]) {
+      told({ op: "PlayerCreate", id, life: "a" });
+      await answer(`players/${id}`, player(id, 50));
+      told({ op: "LoopModeChange", id, life: "b", seq: 3, mode: "queue" });
+    }
+    await answer("players/p", { ...player("p", 3, "b"), loop: "queue" });
+    await answer("players/q", { code: "player_not_found" }, 404);
+    console.log(JSON.stringify([...feed.players.values()].map(({ id, life, loop }) => [id, life, loop])));
+    feed.close();
+    """
+    assert run_page(tmp_path, NODE_PAGE + program) == [["p", "b", "queue"]]
+
+
+@needs("node")
 def test_an_event_of_a_players_next_life_that_overtakes_its_state_counts(tmp_path: Path) -> None:
     program = """
     const feed = PlayerFeed.of(api, "p");

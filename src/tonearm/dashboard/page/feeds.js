@@ -142,11 +142,10 @@ export class NodeFeed extends Feed {
       later.push(event);
       return;
     }
+    const known = this.players.get(event.id);
     if (event.op === "PlayerDelete") this.players.delete(event.id);
-    else {
-      const known = this.players.get(event.id);
-      if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
-    }
+    else if (known && event.life !== known.life) this.read(event.id);
+    else if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
     if ("error" in event && event.error)
       this.note(event.id, event.time, event.error, "track" in event ? event.track : undefined);
     this.tellSoon();
@@ -161,8 +160,8 @@ export class NodeFeed extends Feed {
     let state;
     try {
       state = await this.api.get(this.api.player(id));
-    } catch {
-      // It is gone again, or the node is: then a snapshot comes.
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "player_not_found") this.players.delete(id);
     }
     if (this.reading.get(id) !== later) return; // it is read anew, or all are
     this.reading.delete(id);

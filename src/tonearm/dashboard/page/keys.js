@@ -108,7 +108,7 @@ export function Keys({ listening, notices, steered, showQueue, isShown, show }) 
       else if (key === "/") focusField(showQueue);
       else if (!found || !feed?.state || feed.isGone) return;
       else if (!event.repeat || key.startsWith("Arrow")) {
-        const { state } = feed;
+        const state = feed.state;
         const volume = asked.current?.feed === feed ? asked.current.volume : state.volume;
         const setVolume = async (/** @type {number} */ wanted) => {
           const mine = (asked.current = { feed, volume: wanted });
