@@ -1,7 +1,7 @@
 // Picture, title, and what is steered most: on the page of a player, and in the bar of the one that is heard.
 
 import { Icon, IconButton, Slider, typed, useNow, useStore } from "./controls.js";
-import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
+import { endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { html, useRef, useState } from "./preact.js";
 import { clock, rounded } from "./text.js";
 

@@ -15,7 +15,7 @@ const RETRY_MS = 2000; // of a stream that was lost
 
 // What is known of the frames that come; `way` is how they come, `told` what the audio thread said.
 /** @type {Heard} */
-export const NOTHING_HEARD = {
+const NOTHING_HEARD = {
   way: "",
   told: null,
   lateness: new Array(LATENESS_LIMITS_MS.length + 1).fill(0),

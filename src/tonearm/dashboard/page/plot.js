@@ -3,7 +3,7 @@
 import { html, useEffect, useRef } from "./preact.js";
 import { timeOfDay } from "./text.js";
 
-/** @import { AlignedData, Axis } from "uplot" */
+/** @import { Axis } from "uplot" */
 /** @import { Figure, PlotLine } from "./types.js" */
 
 const HEIGHT_PX = 120;
