@@ -94,9 +94,10 @@ function isUsed({ target, key }) {
 export function Keys({ listening, notices, steered, showQueue, isShown, show }) {
   const [isOn, setOn] = useState(kept("keys", true));
   const asked = useRef(/** @type {{ feed: PlayerFeed, volume: number } | null} */ (null)); // until it was done
-  const sendVolume = useNewest((/** @type {{ feed: PlayerFeed, volume: number }} */ { feed, volume }) =>
-    notices.acting(feed)("PATCH", "/filters", { volume }),
-  );
+  const sendVolume = useNewest(async (/** @type {{ feed: PlayerFeed, volume: number }} */ { feed, volume }) => {
+    const isDone = await notices.acting(feed)("PATCH", "/filters", { volume });
+    if (isDone && feed.state) feed.state = { ...feed.state, volume }; // the event may come later
+  });
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
       const { key } = event;
