@@ -213,7 +213,7 @@ export class LastingSocket {
 
   look() {
     const isSilent = this.isOpen && performance.now() - this.heardAt > SILENT_MS;
-    if (isSilent && !document.hidden && this.on.expects?.()) this.restart();
+    if (isSilent && !globalThis.document?.hidden && this.on.expects?.()) this.restart(); // a worker has no document
   }
 
   async connect() {

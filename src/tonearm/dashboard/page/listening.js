@@ -5,6 +5,7 @@
 import { messageOf } from "./api.js";
 import { PlayerFeed } from "./feeds.js";
 import { LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
+import { isMoving } from "./player_state.js";
 import { Store, keep, kept } from "./store.js";
 
 /** @import { NodeApi } from "./api.js" */
@@ -41,6 +42,8 @@ export class Listening extends Store {
   output = null;
   /** @type {Worker | null} */
   worker = null;
+  /** @type {() => unknown} */
+  leave = () => {}; // what the feed tells
 
   constructor() {
     super();
@@ -112,7 +115,10 @@ export class Listening extends Store {
     this.stop();
     const feed = PlayerFeed.of(api, id);
     Object.assign(this, { api, node, id, context, element, feed, state: "starting" });
-    feed.subscribe(() => feed.connection === "refused" && this.feed === feed && this.stop());
+    this.leave = feed.subscribe(() => {
+      if (feed.connection === "refused") this.stop();
+      else this.tellMoves();
+    });
     this.tell();
     try {
       const graph = await begun;
@@ -173,6 +179,13 @@ export class Listening extends Store {
     };
     const url = api.url(api.player(id, `/ws?format=${format}&header=1&maxLatencyMs=200`)).href;
     this.worker.postMessage({ url, format, output: frames.port2 }, [frames.port2]);
+    this.tellMoves();
+  }
+
+  tellMoves() {
+    const { feed } = this;
+    const moves = feed?.state && isMoving(feed.state) && !feed.isGone;
+    this.worker?.postMessage({ moves: Boolean(moves) });
   }
 
   /**
@@ -229,6 +242,7 @@ export class Listening extends Store {
   stop() {
     this.worker?.terminate();
     if (this.context && this.element) silence(this.context, this.element);
+    this.leave();
     this.feed?.close();
     this.worker = this.element = this.context = this.output = this.gain = this.feed = null;
     this.state = "off";

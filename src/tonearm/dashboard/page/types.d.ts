@@ -150,6 +150,12 @@ export interface Arrivals {
   isPassedThrough: boolean | null;
   bitrate: number;
 }
+// What hearing.js is given to begin with.
+export interface ToHearing {
+  url: string;
+  format: "opus" | "pcm";
+  output: MessagePort;
+}
 // What hearing.js tells.
 export interface FromHearing {
   connection?: Connection;
