@@ -248,8 +248,8 @@ const shown = (life) => ({ ...player("p", 1, life), track: { info }, state: "idl
 const props = { api, node: 0, notices: new Notices(), listening: new Listening(), uploads: {} };
 render(html`<${NodePage} ...${props} />`, document.body);
 await drawn();
-const counts = { players: {}, framesSent: 0, framesLeftOut: 0, decoderExits: 0, timesRunDry: {} };
-await answer("stats", { ...stats, ...counts, framesLate: { over20ms: 0 } });
+const counts = { framesSent: 0, framesLeftOut: 0, decoderExits: 0, timesRunDry: {}, framesLate: { over20ms: 0 } };
+await answer("stats", { ...stats, ...counts, players: { playing: 5 }, playersAsleep: 2 });
 sockets.at(-1).onopen();
 await answer("players", [shown("a")]);
 await pass(200);
@@ -285,3 +285,16 @@ def test_a_player_that_was_deleted_is_not_chosen_when_it_is_there_again(tmp_path
     console.log(JSON.stringify([before, box().checked, focused]));
     """
     assert run_page(tmp_path, NODE_PAGE + program) == [True, False, "main h1"]
+
+
+@needs("node")
+def test_of_a_cluster_those_are_counted_that_are_in_the_list(tmp_path: Path) -> None:
+    program = """
+    const [tile] = document.body.all("dd");
+    const texts = [tile.textContent];
+    api.isInCluster = true;
+    told({ op: "PlayerUpdate", id: "p", life: "a", seq: 2, state: "playing", paused: true, position: 0 });
+    await pass(200);
+    console.log(JSON.stringify([...texts, tile.textContent]));
+    """
+    assert run_page(tmp_path, NODE_PAGE + program) == ["10 playing, 2 asleep", "11 playing"]

@@ -68,8 +68,11 @@ function Tiles({ feed }) {
   const listeners = stats ? Object.values(stats.listeners).reduce((sum, one) => sum + one, 0) : 0;
   const memory = stats ? stats.processes.reduce((sum, process) => sum + process.memoryBytes, 0) : 0;
   const late = stats?.framesLate;
+  // The list is the whole cluster's, the figures are those of the node that answers.
+  const playing = [...feed.players.values()].filter(({ state }) => state === "playing").length;
+  const asleep = feed.api.isInCluster ? "" : `, ${stats?.playersAsleep} asleep`;
   const tiles = [
-    ["Players", feed.players.size, stats ? `${stats.players.playing ?? 0} playing, ${stats.playersAsleep} asleep` : ""],
+    ["Players", feed.players.size, stats ? `${playing} playing${asleep}` : ""],
     [
       "Listeners",
       listeners,
