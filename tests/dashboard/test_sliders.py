@@ -113,7 +113,7 @@ const listening = { isOn: false, muted: 0, mute: () => (listening.muted += 1) };
 const fields = { listening, notices: new Notices(), steered: () => feed, isShown: false };
 render(html`<${Keys} ...${fields} />`, document.body);
 await drawn();
-const press = (key) => dispatchEvent(Object.assign(new Event("keydown"), { key }));
+const press = (key, code = "") => dispatchEvent(Object.assign(new Event("keydown"), { key, code }));
 const answer = async () => { waiting.shift()(); await drawn(); };
 """
 
@@ -153,3 +153,15 @@ def test_the_key_that_mutes_does_nothing_where_nothing_is_heard(tmp_path: Path) 
     console.log(JSON.stringify(listening.muted));
     """
     assert run_page(tmp_path, KEYS + program) == 1
+
+
+@needs("node")
+def test_a_keyboard_without_latin_letters_has_the_keys_at_their_places(tmp_path: Path) -> None:
+    program = """
+    listening.isOn = true;
+    press("ь", "KeyM");
+    press("צ", "KeyM");
+    press("é", "Digit2");
+    console.log(JSON.stringify(listening.muted));
+    """
+    assert run_page(tmp_path, KEYS + program) == 2

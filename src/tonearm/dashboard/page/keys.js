@@ -71,6 +71,12 @@ const COMMANDS = [
   { keys: [..."123456789"], name: "1 to 9", does: "Play a sound of the board", press: playPad },
 ];
 
+// A key by its sign, and by its place where that is no Latin letter: on Greek, Hebrew or Russian keyboards.
+/** @param {KeyboardEvent} event */
+function signOf({ key, code }) {
+  return key.length === 1 && key > "~" && code.startsWith("Key") ? code.slice(3) : key;
+}
+
 // Whether what has the focus uses the key itself.
 /** @param {KeyboardEvent} event */
 function isUsed({ target, key }) {
@@ -100,7 +106,7 @@ export function Keys({ listening, notices, steered, showQueue, isShown, show }) 
   });
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
-      const { key } = event;
+      const key = signOf(event);
       if (!isOn || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
       if (document.querySelector("dialog[open]") || isUsed(event)) return;
       const feed = steered();
