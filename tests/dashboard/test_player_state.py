@@ -1,35 +1,27 @@
 """What the page makes of a player's state, in the page's own words: they run in node."""
 
 import json
-import shutil
-import subprocess
-from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from tests.support.missing_programs import needs
+from tests.support.page_in_node import run_page
 from tonearm.core.filters import Compressor, Effects, Filters, Limiter, Normalization
 from tonearm.dashboard.page_files import page_files
 from tonearm.protocol.rendering import filters_out
 
-PAGE = resources.files("tonearm.dashboard") / "page"
 SCHEMA = json.loads(page_files([])["effects.json"].body)
 # Prints a list of what each call gives.
 PROGRAM = """
-import * as page from "./player_state.mjs";
-const calls = JSON.parse(process.argv[2]);
-console.log(JSON.stringify(calls.map(([name, ...values]) => page[name](...values))));
+import * as page from "./player_state.js";
+console.log(JSON.stringify(given.map(([name, ...values]) => page[name](...values))));
 """
 
 
 def called(folder: Path, *calls: tuple[Any, ...]) -> Any:
     """What functions of `player_state.js` give; a call is a name and its arguments."""
-    folder.joinpath("player_state.mjs").write_text(PAGE.joinpath("player_state.js").read_text())
-    program = folder / "program.mjs"
-    program.write_text(PROGRAM)
-    command = [shutil.which("node") or "node", str(program), json.dumps(calls)]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return run_page(folder, PROGRAM, *calls)
 
 
 def state_of(effects: Effects, volume: float = 1.0, gains_db: tuple[float, ...] = Filters().gains_db) -> dict[str, Any]:
@@ -74,3 +66,29 @@ def test_an_effect_that_is_new_to_the_page_is_at_work_when_it_is_on(tmp_path: Pa
     properties: dict[str, Any] = {"echo": {}, "flanger": {}, "limiter": {}}
     state = {**state_of(Effects()), "echo": {}, "flanger": {}, "volume": 2.0}
     assert called(tmp_path, ("effectsAtWork", state, {"properties": properties})) == [["echo", "flanger", "volume"]]
+
+
+@needs("node")
+def test_a_track_that_never_sounded_is_the_one_that_is_said_to_have_failed(tmp_path: Path) -> None:
+    before = {
+        "seq": 1,
+        "heardAt": 0,
+        "trackId": "radio",
+        "track": {"info": {"title": "Radio"}},
+        "streamTitle": "A song",
+    }
+    failure = {"op": "TrackException", "seq": 2, "error": {"code": "file_missing"}}
+    other = {**failure, "trackId": "lost", "track": {"info": {"title": "Lost"}}}
+    same = {**failure, "trackId": "radio", "track": {"info": {"title": "Radio"}}}
+    of_other, of_same = called(tmp_path, ("applied", before, other, 0), ("applied", before, same, 0))
+    told = ("track", "trackId", "streamTitle", "error")
+    assert [of_other[name] for name in told] == [other["track"], "lost", "", failure["error"]]
+    assert [of_same[name] for name in told] == [before["track"], "radio", "A song", failure["error"]]
+
+
+@needs("node")
+def test_a_track_that_sounds_again_waits_for_nothing(tmp_path: Path) -> None:
+    stuck = {"seq": 1, "heardAt": 0, "state": "loading", "stuck": "the server sends nothing"}
+    updates = [{"op": "PlayerUpdate", "seq": 2, "state": state} for state in ("loading", "playing")]
+    after = called(tmp_path, *(("applied", stuck, update, 0) for update in updates))
+    assert [state["stuck"] for state in after] == ["the server sends nothing", ""]

@@ -273,6 +273,7 @@ async def test_the_page_lists_the_players_and_takes_nothing_from_elsewhere(publi
     page = Page(answer.body.decode())
     assert page.all("audio", "src") == ["./radio.mp3", "./club-a:b.mp3"]  # listens without any script
     assert page.all("article", "data-player") == ["radio", "club-a:b"]
+    assert page.all("audio", "aria-label") == ["<script>alert(1)</script>", "club-a:b"]
     assert "<script>alert(1)</script>" in page.words  # as text
     assert "Secret Folder Song" in page.words
     assert "club:1" not in answer.body.decode()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.edge import StillNode, running_edge
 from tests.support.hand_time import HandTime
-from tests.support.http_client import Answer, Headers, request, send_json, websocket
+from tests.support.http_client import Answer, Headers, connected, request, send_json, websocket
 from tonearm.server.app import EdgeSettings
 
 PASSWORD = "pa55 wörd"
@@ -122,6 +122,23 @@ async def test_one_that_stays_is_known_after_a_restart_until_all_are_logged_out(
         assert [(await request(port, "GET", "/info", headers=mine)).status for mine in (stays, again)] == [401, 200]
     async with running_edge(node, EdgeSettings(password="other", has_login=True), port):
         assert (await request(port, "GET", "/info", headers=again)).status == 401
+
+
+async def test_who_is_logged_out_hears_and_follows_no_more(node: StillNode) -> None:
+    by_password: Headers = (("Authorization", PASSWORD.encode()),)
+    async with running_edge(node, SETTINGS) as port, connected(port) as stream:
+        own = cookie_of(await log_in(port))
+        async with (
+            websocket(port, "/v0/players/p/events", headers=own) as mine,
+            websocket(port, "/v0/players/p/events", headers=by_password) as theirs,
+        ):
+            stream.send_request("GET", "/v0/players/p/stream.wav", own)
+            assert (await stream.read_head()).status == 200
+            assert (await request(port, "POST", "/dashboard/logout", headers=own)).status == 204
+            for ended in (mine, stream):
+                await ended.read_to_cut()
+            theirs.send_frame(9)
+            assert (await theirs.read_frame()).opcode == 10  # a pong
 
 
 async def test_the_password_is_not_guessed(node: StillNode, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,5 +1,5 @@
 "use strict";
-// Keeps the title, the state and the picture of each player that is in view as they are now.
+// Keeps the title, the state and the picture of each player that is in view as they are now, and plays on after a loss.
 
 /** @import { PublicState } from "../dashboard/page/wire.js" */
 
@@ -10,6 +10,25 @@ const LAST_RETRY_MS = 60000;
 function clock(ms) {
   const seconds = Math.floor(ms / 1000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+// A stream that was lost, with the node or the network, is asked for again, and plays on if it played.
+/** @param {HTMLAudioElement} audio */
+function playOn(audio) {
+  const { src } = audio;
+  let plays = false;
+  let retryMs = FIRST_RETRY_MS;
+  audio.onplay = () => (plays = true);
+  audio.onpause = () => (plays = audio.ended); // a stream that ends is no pause
+  audio.onplaying = () => (retryMs = FIRST_RETRY_MS);
+  const again = () => {
+    audio.src = `${src}?${Date.now()}`;
+    if (plays) audio.play().catch(() => {}); // `onerror` is told of it
+  };
+  audio.onerror = audio.onended = () => {
+    setTimeout(again, retryMs);
+    retryMs = Math.min(2 * retryMs, LAST_RETRY_MS);
+  };
 }
 
 class Card {
@@ -28,6 +47,7 @@ class Card {
     this.picture = /** @type {HTMLImageElement} */ (article.querySelector("img"));
     this.title = /** @type {HTMLElement} */ (article.querySelector(".title"));
     this.state = /** @type {HTMLElement} */ (article.querySelector(".state"));
+    playOn(/** @type {HTMLAudioElement} */ (article.querySelector("audio")));
   }
 
   start() {

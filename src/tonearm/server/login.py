@@ -5,6 +5,7 @@ from pages of other origins are refused. A lasting cookie is valid after a resta
 password.
 """
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -30,6 +31,7 @@ from tonearm.server.replies import TooManyRequests, Unauthorized, no_content, re
 log = logging.getLogger(__name__)
 
 _DEFAULT_PORT: Final = "80"
+_STREAM: Final = "/stream."  # in the paths of endless answers
 
 
 class Login:
@@ -59,6 +61,7 @@ class Login:
         passing_key = hmac.digest(lasting_key, b"here", "sha256") if cluster else secrets.token_bytes()
         self._cookies = LoginCookies(lasting_key, passing_key, ended_ms)
         self._wrong = WrongTries()
+        self._open: set[asyncio.Transport] = set()  # the sockets and streams that a cookie let in
 
     def is_entry(self, method: str, path: str) -> bool:
         """Whether a request needs no password because it is the login itself."""
@@ -67,11 +70,16 @@ class Login:
     def lets_in(self, request: EdgeRequest) -> bool:
         """Whether the request has a cookie, and comes from the page of this address or from no page."""
         value = request.cookies.get(_cookie_name(request))
-        return (
-            value is not None
-            and self._cookies.knows(value, _now_ms(), self._port(request))
-            and is_from_own_page(request.headers)
-        )
+        is_known = value is not None and self._cookies.knows(value, _now_ms(), self._port(request))
+        if not is_known or not is_from_own_page(request.headers):
+            return False
+        if request.transport is not None and ("Upgrade" in request.headers or _STREAM in request.path):
+            self._keep(request.transport, request.lost)
+        return True
+
+    def _keep(self, transport: asyncio.Transport, lost: asyncio.Future[None]) -> None:
+        self._open.add(transport)
+        lost.add_done_callback(lambda _: self._open.discard(transport))
 
     def log_in(self, request: EdgeRequest, password: str, *, stays: bool) -> web.Response:
         """204 with a cookie, 401 for a wrong password, or 429 after too many wrong passwords. The refusals are not
@@ -101,11 +109,13 @@ class Login:
         return reply
 
     def log_out(self, request: EdgeRequest) -> web.Response:
-        """Ends the cookies of all browsers."""
+        """Ends the cookies of all browsers, and what they let in."""
         ended_ms = self._cookies.end_all(_now_ms())
         if self._ended_path is not None:
             self._ended_path.touch(0o600)
             os.utime(self._ended_path, ns=(ended_ms * 1_000_000,) * 2)
+        for transport in self._open - {request.transport}:
+            transport.abort()
         reply = no_content()
         reply.del_cookie(_cookie_name(request), path="/", httponly=True, samesite="Strict")
         return reply

@@ -239,10 +239,10 @@ def _player(status: PlayerStatus) -> str:
     state = "paused" if status.paused else status.state.value
     return f"""<article data-player="{player_id}">
 <img alt="" loading="lazy" {picture}>
-<h2>{name}</h2>
-<p class="title">{title}</p>
+<h2 dir="auto">{name}</h2>
+<p class="title" dir="auto">{title}</p>
 <p class="state">{state}</p>
-<audio controls preload="none" src="./{player_id}.mp3"></audio>
+<audio controls preload="none" aria-label="{name}" src="./{player_id}.mp3"></audio>
 <p class="links">{links}</p>
 </article>
 """

@@ -18,6 +18,7 @@ const LINKS_TRIED = 5; // at once; each is opened by the node
 const LIST_BYTES = 1 << 20;
 const LIST = /\.(m3u8?|pls|xspf|cue|txt)$/i;
 const AUDIO = /\.(aac|e?ac3|aif[cf]?|au|caf|flac|m4[ab]|mka|mp[234]|mpga|og[ag]|opus|snd|w64|wave?|web[am]|wma|wv)$/i;
+const MOST_SENT = 0.99; // before the answer
 const SHOWN_MS = 4000; // after the last one was sent
 
 // Queues `uris` and says so. Links that this node cannot play are named, too: the player would try them when their turn comes.
@@ -34,8 +35,8 @@ export async function add(api, id, notices, uris) {
   const tracks = uris.map((uri) => ({ uri }));
   const result = await notices.of(enqueue(api, id, tracks), done);
   if (!result) return undefined;
-  for (const warning of result.warnings) notices.show(warning, { isProblem: true });
-  if (!result.warnings.length) tryLinks(api, notices, uris);
+  if (result.warnings.length) notices.show(result.warnings.join(" "), { isProblem: true });
+  else tryLinks(api, notices, uris);
   return result;
 }
 
@@ -64,6 +65,21 @@ export function addressesOf(name, text) {
   if (ending !== "xspf") return addressesIn(text);
   const list = new DOMParser().parseFromString(text, "application/xml");
   return [...list.getElementsByTagNameNS("*", "location")].map((one) => one.textContent?.trim() ?? "").filter(Boolean);
+}
+
+// The text of a list, which may be older than UTF-8.
+/** @param {Blob} file */
+export async function textOf(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const marked = new Map([
+    ["255,254", "utf-16le"],
+    ["254,255", "utf-16be"],
+  ]).get(bytes.slice(0, 2).join());
+  try {
+    return new TextDecoder(marked ?? "utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return new TextDecoder("windows-1252").decode(bytes);
+  }
 }
 
 // Each track of a CUE sheet, as a part of its file. An index is minutes, seconds and 75ths.
@@ -127,7 +143,7 @@ export class Uploads extends Store {
       if (LIST.test(file.name)) {
         if (file.size >= LIST_BYTES)
           this.refuse(`${file.name} is too long for a list of addresses: it has 1 MiB or more.`);
-        else await take(addressesOf(file.name, await file.text()));
+        else await take(addressesOf(file.name, await textOf(file)));
       } else if (AUDIO.test(file.name)) {
         this.send(api, file, take);
       } else this.refuse(`${file.name} is neither audio nor a list: .m3u, .m3u8, .pls, .xspf, .cue or .txt.`);
@@ -149,7 +165,8 @@ export class Uploads extends Store {
     this.change(() => (this.sent = [...this.sent, upload]));
     this.last = this.last.then(async () => {
       try {
-        const { uri } = await api.upload(file, (part) => this.change(() => (upload.part = part)));
+        // All of it is there when the node says so: it may refuse what was sent.
+        const { uri } = await api.upload(file, (part) => this.change(() => (upload.part = Math.min(part, MOST_SENT))));
         this.change(() => (upload.part = 1));
         await take([uri]);
       } catch (error) {
@@ -178,7 +195,7 @@ export function UploadList({ uploads }) {
   return html`<ul class="uploads notice" aria-label="Uploads">
     ${uploads.sent.map(
       (upload) => html`<li key=${upload}>
-      <span class="one-line">${upload.name}</span>
+      <span class="one-line" dir="auto">${upload.name}</span>
       ${
         upload.problem
           ? html`<span class="problem">${upload.problem}</span><button type="button" onClick=${() => forget(upload)}>Forget</button>`

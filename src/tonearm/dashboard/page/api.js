@@ -6,6 +6,9 @@
 const FOLDER = new URL(".", import.meta.url);
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 5000;
+const LOOKED_EVERY_MS = 5000;
+const SILENT_MS = 20_000; // four times as long as a player that plays tells nothing
+const ASKED_AT_ONCE = 50; // a browser fails requests beyond some thousands
 
 export class ApiError extends Error {
   /**
@@ -46,6 +49,22 @@ export function messageOf(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
+// Asks for each of `items`, however many there are. All are asked for, and then the first refusal is thrown.
+/**
+ * @template T
+ * @param {T[]} items
+ * @param {(item: T) => Promise<unknown>} ask
+ */
+export async function askForAll(items, ask) {
+  /** @type {PromiseRejectedResult | undefined} */
+  let refused;
+  for (let at = 0; at < items.length; at += ASKED_AT_ONCE) {
+    const answers = await Promise.allSettled(items.slice(at, at + ASKED_AT_ONCE).map(ask));
+    for (const answer of answers) if (answer.status === "rejected") refused ??= answer;
+  }
+  if (refused) throw refused.reason;
+}
+
 /** @param {string} name */
 export async function pageJson(name) {
   const answer = await fetch(new URL(name, FOLDER));
@@ -55,7 +74,10 @@ export async function pageJson(name) {
 
 // Ends what this browser, and every other, was let in for.
 export async function logOut() {
-  await fetch(new URL("logout", FOLDER), { method: "POST" });
+  const answer = await fetch(new URL("logout", FOLDER), { method: "POST" }).catch(() => {
+    throw unreachable();
+  });
+  if (!answer.ok && answer.status !== 401) throw await refusal(answer);
   location.reload();
 }
 
@@ -123,13 +145,15 @@ export class NodeApi {
    * @param {string} method
    * @param {string} path
    * @param {object} [body]
+   * @param {AbortSignal} [signal]
    * @returns {Promise<T>}
    */
-  async ask(method, path, body) {
+  async ask(method, path, body, signal) {
     let answer;
     try {
       answer = await fetch(this.url(path), {
         method,
+        signal,
         body: body === undefined ? undefined : JSON.stringify(body),
         headers: body === undefined ? {} : { "Content-Type": "application/json" },
       });
@@ -143,20 +167,26 @@ export class NodeApi {
   /**
    * @template T
    * @param {string} path
+   * @param {AbortSignal} [signal]
    * @returns {Promise<T>}
    */
-  get(path) {
-    return this.ask("GET", path);
+  get(path, signal) {
+    return this.ask("GET", path, undefined, signal);
   }
 }
 
 // A WebSocket that comes back by itself. `path` is asked for anew before each connection; what it throws counts as a
 // failed one. `on.state` gets "connecting", "open" and "lost", and "refused" when this page is not let in any more, which
-// ends it; `on.message` gets what the node sends.
+// ends it; `on.message` gets what the node sends. Where `on.expects` something and nothing comes, the connection counts as
+// lost: one that died while the machine slept is closed by nobody for minutes.
 /** @template [Message=string] */
 export class LastingSocket {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   retry;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  looking;
+  heardAt = 0;
+  isOpen = false;
   /** @type {WebSocket | undefined} */
   socket;
 
@@ -177,7 +207,13 @@ export class LastingSocket {
       if (this.retry) this.connect();
     };
     globalThis.addEventListener("online", this.wake);
+    if (on.expects) this.looking = setInterval(() => this.look(), LOOKED_EVERY_MS);
     this.connect();
+  }
+
+  look() {
+    const isSilent = this.isOpen && performance.now() - this.heardAt > SILENT_MS;
+    if (isSilent && !globalThis.document?.hidden && this.on.expects?.()) this.restart(); // a worker has no document
   }
 
   async connect() {
@@ -198,15 +234,21 @@ export class LastingSocket {
     socket.binaryType = this.binaryType;
     socket.onopen = () => {
       this.retryMs = FIRST_RETRY_MS;
+      this.isOpen = true;
+      this.heardAt = performance.now();
       this.on.state?.("open");
     };
-    socket.onmessage = (message) => this.on.message(message.data);
+    socket.onmessage = (message) => {
+      this.heardAt = performance.now();
+      this.on.message(message.data);
+    };
     socket.onclose = () => this.lose(null);
   }
 
   /** @param {Error | null} error */
   lose(error) {
     if (this.isOver) return;
+    this.isOpen = false;
     if (error instanceof ApiError && error.isOfDoor) {
       this.close();
       this.on.state?.("refused", error);
@@ -217,18 +259,30 @@ export class LastingSocket {
     this.retryMs = Math.min(2 * this.retryMs, LAST_RETRY_MS);
   }
 
+  // What another request of the page was refused with: a page that is not let in any more has no socket either.
+  /** @param {unknown} error */
+  heed(error) {
+    if (error instanceof ApiError && error.isOfDoor) this.lose(error);
+  }
+
   // Connects anew, as after a loss.
   restart() {
-    this.socket?.close();
+    if (!this.isOpen) return;
+    this.drop();
+    this.lose(null);
   }
 
   close() {
     this.isOver = true;
     clearTimeout(this.retry);
+    clearInterval(this.looking);
     globalThis.removeEventListener("online", this.wake);
-    if (this.socket) {
-      this.socket.onclose = this.socket.onmessage = this.socket.onopen = null;
-      this.socket.close();
-    }
+    this.drop();
+  }
+
+  drop() {
+    if (!this.socket) return;
+    this.socket.onclose = this.socket.onmessage = this.socket.onopen = null;
+    this.socket.close();
   }
 }

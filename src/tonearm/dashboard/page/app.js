@@ -96,7 +96,7 @@ function Dashboard({ nodes, effects }) {
       }
       <label><span class="unseen">Theme</span>
         <select value=${kept("theme", "system")} onChange=${theme}>${THEMES.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
-      ${api.hasLogin && html`<button type="button" onClick=${logOut}>Log out</button>`}
+      ${api.hasLogin && html`<button type="button" onClick=${() => notices.of(logOut())}>Log out</button>`}
       <button type="button" class="round" aria-label="Keys" title="Keys" onClick=${() => setShowsKeys(true)}><${Icon} name="keys" /></button>
     </header>
     <main>

@@ -1,7 +1,7 @@
 // The node's folders of music, and what of them is taken.
 
 import { messageOf } from "./api.js";
-import { Dialog, Icon, LongList, focusOn, ticked, typed } from "./controls.js";
+import { Dialog, Icon, LongList, choosing, focusOn, ticked, typed } from "./controls.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { count, megabytes } from "./text.js";
 
@@ -51,7 +51,9 @@ export function ChooseMusic({ api, uploads, take, close }) {
       setCanSend(answer.takesFiles);
       setProblem(answer.total ? "" : "There is nothing here that can be played.");
     } catch (error) {
-      setTotal(0);
+      pages.delete(page);
+      if (pages !== shown.pages) return;
+      if (!page) setTotal(0);
       setProblem(messageOf(error));
     }
   };
@@ -75,9 +77,8 @@ export function ChooseMusic({ api, uploads, take, close }) {
     setPlaces(next);
   };
   const choose = (/** @type {LibraryEntry[]} */ entries, /** @type {boolean} */ isChosen) => {
-    const next = new Set(chosen);
-    for (const { uri } of entries) isChosen ? next.add(uri) : next.delete(uri);
-    setChosen(next);
+    const uris = entries.map(({ uri }) => uri);
+    setChosen((before) => choosing(before, uris, isChosen));
   };
   const all = async () => {
     try {
@@ -92,8 +93,7 @@ export function ChooseMusic({ api, uploads, take, close }) {
       setProblem(messageOf(error));
     }
   };
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = () => {
     if (!chosen.size) return;
     take([...chosen]);
     close();
@@ -117,10 +117,12 @@ export function ChooseMusic({ api, uploads, take, close }) {
       return html`<button type="button" class="one-line" onClick=${() => go([...places, entry])}><${Icon} name="folder" />${entry.name}</button>`;
     }
     return html`<label class="choice"><input type="checkbox" checked=${chosen.has(entry.uri)} onChange=${ticked((isChosen) => choose([entry], isChosen))} />
-      <span class="one-line">${entry.name}</span></label><span class="quiet number">${megabytes(entry.bytes)}</span>`;
+      <span class="one-line" dir="auto">${entry.name}</span></label><span class="quiet number">${megabytes(entry.bytes)}</span>`;
   };
-  const send = (/** @type {On<HTMLInputElement>} */ { target }) =>
+  const send = (/** @type {On<HTMLInputElement>} */ { target }) => {
     uploads.takeFiles([...(target.files ?? [])], { api, take });
+    target.value = ""; // so that the same file can be chosen again
+  };
   return html`<${Dialog} title="Choose music" close=${close} submit=${submit} done=${`Add ${count(chosen.size, "track")}`} isReady=${chosen.size > 0}>
     <nav aria-label="Folders" class="tools">${places.map(
       (one, at) => html`<button type="button" key=${one.path}

@@ -10,7 +10,7 @@ import { Store } from "./store.js";
 
 const SHOWN_MS = 6000;
 const UNDO_MS = 10_000;
-const DRAFT_KEPT_MS = 300; // until the event that says the same has come
+export const DRAFT_KEPT_MS = 300; // until the event that says the same has come
 
 // A function that has the component shown again.
 function useAgain() {
@@ -37,6 +37,19 @@ export function ticked(take) {
 export function focusOn(selector, within = document) {
   const found = within?.querySelector(selector);
   if (found instanceof HTMLElement) found.focus();
+}
+
+// `chosen` with `those` chosen, or without them.
+/**
+ * @template T
+ * @param {Set<T>} chosen
+ * @param {T[]} those
+ * @param {boolean} isChosen
+ */
+export function choosing(chosen, those, isChosen) {
+  const next = new Set(chosen);
+  for (const one of those) isChosen ? next.add(one) : next.delete(one);
+  return next;
 }
 
 // Shows the component again whenever `store` tells.
@@ -77,8 +90,12 @@ export class Notices extends Store {
   /** @param {string} text */
   show(text, { isProblem = false } = {}) {
     clearTimeout(this.timer);
-    this.shown = text ? { text, isProblem } : null;
-    this.timer = setTimeout(() => this.show(""), isProblem ? 2 * SHOWN_MS : SHOWN_MS);
+    this.shown = { text, isProblem };
+    const hide = () => {
+      this.shown = null;
+      this.tell();
+    };
+    this.timer = setTimeout(hide, isProblem ? 2 * SHOWN_MS : SHOWN_MS);
     this.tell();
   }
 
@@ -145,26 +162,28 @@ export function NoticeBar({ notices }) {
   </div>`;
 }
 
-// Sends the newest value, one request at a time: what came meanwhile and is old already is left out.
+// Sends the newest value, one request at a time: what came meanwhile and is old already is left out. What the function
+// gives is done when everything was sent.
 /**
  * @template T
  * @param {(value: T) => unknown} send
  */
 export function useNewest(send) {
-  /** @type {{ isBusy: boolean, next: { value: T } | null, send: (value: T) => unknown }} */
-  const first = { isBusy: false, next: null, send };
+  /** @type {{ work: Promise<void> | null, next: { value: T } | null, send: (value: T) => unknown }} */
+  const first = { work: null, next: null, send };
   const kept = useRef(first).current;
   kept.send = send;
-  return async (/** @type {T} */ value) => {
-    kept.next = { value };
-    if (kept.isBusy) return;
-    kept.isBusy = true;
+  const sendAll = async () => {
     while (kept.next) {
       const { value: newest } = kept.next;
       kept.next = null;
       await kept.send(newest);
     }
-    kept.isBusy = false;
+    kept.work = null;
+  };
+  return (/** @type {T} */ value) => {
+    kept.next = { value };
+    return (kept.work ??= sendAll());
   };
 }
 
@@ -174,7 +193,8 @@ const ROWS_AROUND = 20;
 const UP_KEYS = ["ArrowRight", "ArrowUp"];
 const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
 
-// A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`.
+// A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`. What
+// was begun when `of` was another value is not sent.
 /**
  * @typedef {object} SliderProps
  * @property {string} label
@@ -184,6 +204,7 @@ const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
  * @property {number} step
  * @property {(value: number) => string} text
  * @property {(value: number) => unknown} send
+ * @property {string} [of]
  * @property {number} [keyStep]
  * @property {boolean} [isLive]
  * @property {boolean} [disabled]
@@ -199,6 +220,7 @@ export function Slider({
   step,
   text,
   send,
+  of = "",
   keyStep = 0,
   isLive = true,
   disabled = false,
@@ -207,12 +229,17 @@ export function Slider({
 }) {
   const [draft, setDraft] = useState(/** @type {number | null} */ (null));
   const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
+  const moves = useRef({ of, count: 0 }).current;
   const newest = useNewest(send);
   const change = async (/** @type {number} */ moved, /** @type {boolean} */ isLast) => {
     clearTimeout(timer.current);
-    setDraft(moved);
-    if (isLive || isLast) await newest(moved);
-    if (isLast) timer.current = setTimeout(() => setDraft(null), DRAFT_KEPT_MS);
+    const move = (moves.count += 1);
+    if (draft === null) moves.of = of;
+    const isOfAnother = moves.of !== of;
+    setDraft(isOfAnother && isLast ? null : moved);
+    if (isOfAnother || !(isLive || isLast)) return;
+    await newest(moved);
+    if (moves.count === move) timer.current = setTimeout(() => setDraft(null), DRAFT_KEPT_MS);
   };
   const shown = draft ?? value;
   const range = max - min || 1;
@@ -307,19 +334,28 @@ export function Panel({ title, children, aside = null, kind = "" }) {
   </section>`;
 }
 
-// What is asked beside the page, until it is closed: `close` is called then. Its last button, `done`, works when it `isReady`.
+// What is asked beside the page, until it is closed: `close` is called then. Its last button, `done`, works when it `isReady`,
+// and not again before what it does is done.
 /**
  * @typedef {object} DialogProps
  * @property {string} title
  * @property {ComponentChildren} children
  * @property {() => unknown} close
- * @property {(event: Event) => unknown} [submit]
+ * @property {() => unknown} [submit]
  * @property {string} [done]
  * @property {boolean} [isReady]
  */
 /** @param {DialogProps} props */
 export function Dialog({ title, children, close, submit, done, isReady = true }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const isBusy = useRef(false);
+  const once = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (isBusy.current) return;
+    isBusy.current = true;
+    await submit?.();
+    isBusy.current = false;
+  };
   const id = idOf("dialog", title);
   useEffect(() => {
     const before = document.activeElement;
@@ -329,7 +365,7 @@ export function Dialog({ title, children, close, submit, done, isReady = true })
     };
   }, []);
   return html`<dialog ref=${dialog} aria-labelledby=${id} onClose=${close}>
-    <form onSubmit=${submit}>
+    <form onSubmit=${once}>
       <h2 id=${id}>${title}</h2>
       ${children}
       <p class="buttons"><button type="button" onClick=${() => dialog.current?.close()}>${submit ? "Cancel" : "Close"}</button>

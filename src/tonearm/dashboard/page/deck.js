@@ -1,8 +1,8 @@
 // Picture, title, and what is steered most: on the page of a player, and in the bar of the one that is heard.
 
 import { Icon, IconButton, Slider, typed, useNow, useStore } from "./controls.js";
-import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
-import { html, useState } from "./preact.js";
+import { endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
+import { html, useRef, useState } from "./preact.js";
 import { clock, rounded } from "./text.js";
 
 /** @import { NodeApi } from "./api.js" */
@@ -13,7 +13,7 @@ import { clock, rounded } from "./text.js";
 
 const SEEK_BY_KEY_MS = 5000;
 const USUAL_VOLUME = 2;
-const HIGHEST_VOLUME = 5;
+export const HIGHEST_VOLUME = 5;
 
 /** @param {number} value */
 export function percent(value) {
@@ -28,8 +28,8 @@ export function Deck({ api, node, feed, state, act, notices, listening, isGone }
     <${Artwork} feed=${feed} state=${state} isGone=${isGone} />
     <div class="now">
       <div aria-live="polite">
-        <p class="playing-title">${title || "Nothing"}</p>
-        <p class="quiet">${author || (state.trackId ? "" : "Add something to the queue.")}</p>
+        <p class="playing-title" dir="auto">${title || "Nothing"}</p>
+        <p class="quiet" dir="auto">${author || (state.trackId ? "" : "Add something to the queue.")}</p>
       </div>
       <p role="alert" class="problem">${state.error ? `${state.error.message} ${state.error.hint}` : stuck}</p>
       ${state.state === "failed" && html`<${Mend} act=${act} isGone=${isGone} />`}
@@ -85,7 +85,7 @@ function ListenHere({ api, node, id, state, notices, listening }) {
   return html`<div class="listen">
     <button type="button" class=${isHere ? "on" : "strong"} onClick=${() => notices.of(listening.toggle(api, node, id))}>
       <${Icon} name="headphones" />${isHere ? "Stop listening" : "Listen here"}</button>
-    <p class="quiet" role="status">${isHere ? text[listening.state] : "Hear it in this page, a fifth of a second after the node."}</p>
+    <p class="quiet" role="status">${isHere ? text[listening.state] : "Hear it in this page, a quarter of a second after the node."}</p>
   </div>`;
 }
 
@@ -136,7 +136,7 @@ function Progress({ state, act }) {
   const text = (/** @type {number} */ value) => (end ? `${clock(value)} of ${clock(end)}` : clock(value));
   const seek = (/** @type {number} */ value) => act("PATCH", "/position", { position: Math.round(value) });
   return html`<div class="progress">
-    <${Slider} label="Position" value=${Math.max(begin, position)} min=${begin} max=${end || begin + 1} step=${1} keyStep=${SEEK_BY_KEY_MS}
+    <${Slider} label="Position" of=${state.trackId} value=${Math.max(begin, position)} min=${begin} max=${end || begin + 1} step=${1} keyStep=${SEEK_BY_KEY_MS}
       text=${text} send=${seek} isLive=${false} disabled=${!canSeek} showsLabel=${false} showsValue=${false} />
     <p class="times"><span>${clock(position)}</span><span>${end ? clock(end) : state.track.info.isStream ? "live" : ""}</span></p>
   </div>`;
@@ -144,7 +144,9 @@ function Progress({ state, act }) {
 
 /** @param {{ state: PlayerNow, act: Act }} props */
 function Volume({ state, act }) {
-  const most = state.volume > USUAL_VOLUME ? HIGHEST_VOLUME : USUAL_VOLUME;
+  const isHigh = useRef(false); // it stays: another scale under a pointer that goes down would be a leap
+  isHigh.current ||= state.volume > USUAL_VOLUME;
+  const most = isHigh.current ? HIGHEST_VOLUME : USUAL_VOLUME;
   return html`<div class="volume" style=${{ "--usual": 1 / most }}>
     <${Icon} name="speaker" />
     <${Slider} label="Volume" showsLabel=${false} value=${state.volume} min=${0} max=${most} step=${0.01} text=${percent}

@@ -4,7 +4,7 @@ import { NumberField, Panel, Slider, typed } from "./controls.js";
 import { html, useState } from "./preact.js";
 import { rounded } from "./text.js";
 
-/** @import { Act, EffectChoice, EffectField, EffectModel, EffectName, EffectNumber, EffectsSchema, EffectValue } from "./types.js" */
+/** @import { EffectChoice, EffectModel, EffectName, EffectNumber, EffectsSchema, EffectValue } from "./types.js" */
 /** @import { PlayerParts } from "./types.js" */
 /** @import { Filters } from "./wire.js" */
 

@@ -1,6 +1,7 @@
 // The 15 bands as a curve: drawn with the pointer, or typed.
 
-import { NumberField, Panel, useNewest } from "./controls.js";
+import { DRAFT_KEPT_MS, NumberField, Panel, useNewest } from "./controls.js";
+import { RATE_HZ } from "./frames.js";
 import { html, useRef, useState } from "./preact.js";
 import { PRESETS } from "./presets.js";
 import { rounded } from "./text.js";
@@ -10,7 +11,6 @@ import { rounded } from "./text.js";
 
 const GAIN_MAX_DB = 24;
 const Q = 2.145;
-const RATE_HZ = 48000;
 const WIDTH = 600;
 const HEIGHT = 200;
 const LOWEST_HZ = 20;
@@ -62,9 +62,11 @@ function hertzText(hertz) {
 }
 
 /** @param {PlayerParts} props */
-export function Equalizer({ state, act }) {
+export function Equalizer({ state, act, isGone }) {
   const [draft, setDraft] = useState(/** @type {number[] | null} */ (null)); // gains while they are drawn
   const drawing = useRef(/** @type {number[] | null} */ (null));
+  const sending = useRef(Promise.resolve());
+  const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const newest = useNewest((/** @type {number[]} */ gains) =>
     act("PATCH", "/filters", { eq: gains.map((gain_db, band) => ({ band, gain_db })) }),
   );
@@ -80,16 +82,20 @@ export function Equalizer({ state, act }) {
     const nearest = bands.reduce((best, band) => (distance(band) < distance(best) ? band : best));
     gains[nearest.band] = gain;
     setDraft([...gains]);
-    newest([...gains]);
+    sending.current = newest([...gains]);
   };
   const begin = (/** @type {On<SVGElement, PointerEvent>} */ event) => {
+    if (isGone || event.button) return;
+    clearTimeout(timer.current);
     event.currentTarget.setPointerCapture(event.pointerId);
     drawing.current = bands.map((band) => band.gain_db);
     draw(event);
   };
-  const end = () => {
+  const end = async () => {
+    if (!drawing.current) return;
     drawing.current = null;
-    setTimeout(() => drawing.current || setDraft(null), 300); // by then the event has told
+    await sending.current;
+    if (!drawing.current) timer.current = setTimeout(() => setDraft(null), DRAFT_KEPT_MS);
   };
   const preset = (/** @type {On<HTMLSelectElement>} */ { target }) => {
     const chosen = target.value === "" ? undefined : PRESETS[Number(target.value)];

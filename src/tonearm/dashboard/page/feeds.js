@@ -1,7 +1,7 @@
 // What the page knows of a node and of a player, kept as it is now by their events. Components subscribe.
 
 import { ApiError, LastingSocket } from "./api.js";
-import { applied, seen } from "./player_state.js";
+import { applied, isMoving, seen } from "./player_state.js";
 import { Store } from "./store.js";
 
 /** @import { NodeApi } from "./api.js" */
@@ -68,14 +68,18 @@ export class NodeFeed extends Feed {
     this.isBegun = false;
     /** @type {PlayerEvent[] | null} */
     this.early = null; // events that came before the list of the players
+    /** @type {Map<string, PlayerEvent[]>} */
+    this.reading = new Map(); // ids of players that are read, and what came of each meanwhile
     this.socket = new LastingSocket(api, () => this.eventsPath(), {
       message: (text) => this.take(JSON.parse(text)),
       state: (connection, problem) => {
         if (connection === "open") this.begin();
         this.connected(connection, problem);
       },
+      expects: () => [...this.players.values()].some(isMoving),
     });
-    const again = () => document.hidden || this.connection !== "open" || this.readFigures().catch(() => {}); // the socket tells
+    const again = () =>
+      document.hidden || this.connection !== "open" || this.readFigures().catch((error) => this.socket.heed(error));
     this.timer = setInterval(again, FIGURES_EVERY_MS);
     this.second = setTimeout(again, SECOND_FIGURES_MS);
   }
@@ -107,6 +111,7 @@ export class NodeFeed extends Feed {
     }
     if (this.early !== early) return; // the connection was lost meanwhile, and is there again
     this.early = null;
+    this.reading.clear();
     this.players.clear();
     for (const state of states) {
       this.players.set(state.id, seen(state, performance.now()));
@@ -128,13 +133,19 @@ export class NodeFeed extends Feed {
       this.early.push(event);
       return;
     }
-    if (event.op === "PlayerCreate" || event.op === "PlayerMoved")
+    if (event.op === "PlayerCreate" || event.op === "PlayerMoved") {
       this.read(event.id); // with a new life, and numbers from 1
-    else if (event.op === "PlayerDelete") this.players.delete(event.id);
-    else {
-      const known = this.players.get(event.id);
-      if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
+      return;
     }
+    const later = this.reading.get(event.id);
+    if (later) {
+      later.push(event);
+      return;
+    }
+    const known = this.players.get(event.id);
+    if (event.op === "PlayerDelete") this.players.delete(event.id);
+    else if (known && event.life !== known.life) this.read(event.id);
+    else if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
     if ("error" in event && event.error)
       this.note(event.id, event.time, event.error, "track" in event ? event.track : undefined);
     this.tellSoon();
@@ -142,14 +153,21 @@ export class NodeFeed extends Feed {
 
   /** @param {string} id */
   async read(id) {
+    /** @type {PlayerEvent[]} */
+    const later = [];
+    this.reading.set(id, later);
+    /** @type {Player | undefined} */
+    let state;
     try {
-      /** @type {Player} */
-      const state = await this.api.get(this.api.player(id));
-      this.players.set(id, seen(state, performance.now()));
-      this.tellSoon();
-    } catch {
-      // It is gone again, or the node is: then a snapshot comes.
+      state = await this.api.get(this.api.player(id));
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "player_not_found") this.players.delete(id);
     }
+    if (this.reading.get(id) !== later) return; // it is read anew, or all are
+    this.reading.delete(id);
+    if (state) this.players.set(id, seen(state, performance.now()));
+    for (const event of later) this.take(event);
+    this.tellSoon();
   }
 
   /**
@@ -252,6 +270,7 @@ export class PlayerFeed extends Feed {
     /** @type {{ offset: number, tracks: QueuedTrackDetails[] }} */
     this.queue = { offset: 0, tracks: [] }; // the part of it that is shown
     this.part = [0, QUEUE_PAGE];
+    this.queueRead = new AbortController();
     /** @type {PlayedTrack[]} */
     this.history = [];
     /** @type {NumberedEvent[]} */
@@ -265,6 +284,7 @@ export class PlayerFeed extends Feed {
     this.socket = new LastingSocket(api, () => this.eventsPath(), {
       message: (text) => this.take(JSON.parse(text)),
       state: (connection, problem) => this.connected(connection, problem),
+      expects: () => this.state !== null && isMoving(this.state),
     });
   }
 
@@ -273,6 +293,7 @@ export class PlayerFeed extends Feed {
     if (this.users) return;
     PlayerFeed.open.delete(this.key);
     this.socket.close();
+    this.queueRead.abort();
     for (const timer of Object.values(this.reading)) clearTimeout(timer);
   }
 
@@ -310,7 +331,7 @@ export class PlayerFeed extends Feed {
     this.events = [event, ...this.events].slice(0, EVENTS_KEPT);
     if ("track" in event && event.trackId) this.titles.set(event.trackId, { title: event.track.info.title });
     if (event.op === "PlayerDelete") this.isDeleted = true;
-    else if (event.op === "PlayerMoved")
+    else if (event.op === "PlayerMoved" || (event.op !== "PlayerState" && event.life !== this.known().life))
       this.readSoon("state"); // with a new life, and numbers from 1
     else if (event.op === "PlayerState" || event.seq > this.known().seq) {
       this.state = applied(this.known(), event, performance.now());
@@ -347,17 +368,18 @@ export class PlayerFeed extends Feed {
     this.readSoon("queue");
   }
 
-  // At first as it is known, then with the titles that have to be read.
+  // At first as it is known, then with the titles that have to be read. What waits for titles that are no more seen is
+  // ended: it has one of the few connections of the browser.
   async readQueue() {
     const [offset, end] = this.part;
     const { part } = this;
+    this.queueRead.abort();
+    const { signal } = (this.queueRead = new AbortController());
     const path = this.path(`/queue?details=true&offset=${offset}&limit=${end - offset}`);
     for (const more of ["", `&wait=${TITLES_WAIT_MS}`]) {
-      const version = Symbol();
-      this.queueRead = version;
       /** @type {QueuedTrackDetails[]} */
-      const tracks = await this.api.get(path + more);
-      if (this.queueRead !== version || this.part !== part) return; // it was asked anew meanwhile
+      const tracks = await this.api.get(path + more, signal);
+      if (signal.aborted || this.part !== part) return; // it was asked anew meanwhile
       this.queue = { offset, tracks };
       this.tell();
       if (tracks.every(({ title, length }) => title && length)) return;
@@ -368,7 +390,7 @@ export class PlayerFeed extends Feed {
   readSoon(what) {
     this.reading[what] ??= setTimeout(() => {
       this.reading[what] = undefined;
-      this.read(what).catch(() => {}); // the socket tells that the node is gone
+      this.read(what).catch((error) => this.socket.heed(error)); // it tells by itself that the node is gone
     }, 100);
   }
 
@@ -380,7 +402,7 @@ export class PlayerFeed extends Feed {
       const before = this.state;
       if (before?.life === state.life && state.seq < before.seq) return; // events were faster
       const { stuck, streamTitle } = before?.trackId === state.trackId ? before : { stuck: "", streamTitle: "" };
-      this.state = { ...state, stuck, streamTitle, heardAt: performance.now() };
+      this.state = { ...seen(state, performance.now()), stuck: state.state === "loading" ? stuck : "", streamTitle };
     } else if (what === "queue") {
       await this.readQueue();
     } else {

@@ -1,10 +1,11 @@
 // A worker: gets a player's frames by WebSocket, decodes them and hands them to the audio thread, so that what the page
-// draws holds no sound up. It is given `{url, format, output}`, and tells of the connection and of how the frames come.
+// draws holds no sound up. It is given `{url, format, output}`, and then `{moves}`: whether frames are to come. It tells of the
+// connection and of how the frames come.
 
 import { LastingSocket } from "./api.js";
 import { FRAME_MS, LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
 
-/** @import { FromHearing, Hearer } from "./types.js" */
+/** @import { FromHearing, Hearer, ToHearing } from "./types.js" */
 
 const HEADER_BYTES = 16;
 const PASSED_THROUGH = 8; // flags of the header
@@ -27,7 +28,15 @@ let toldAt = 0;
 /** @type {AudioDecoder | null} */
 let decoder = null;
 
-onmessage = ({ data: { url, format, output } }) => {
+let moves = false;
+
+onmessage = ({ data }) => {
+  if ("moves" in data) moves = data.moves;
+  else hear(data);
+};
+
+/** @param {ToHearing} how */
+function hear({ url, format, output }) {
   const play = format === "opus" ? decodeOpus.bind(null, output) : playPcm.bind(null, output);
   /** @type {Hearer<ArrayBuffer>} */
   const on = {
@@ -43,9 +52,10 @@ onmessage = ({ data: { url, format, output } }) => {
       measure(number, flags, message.byteLength);
       play(message.slice(HEADER_BYTES), number);
     },
+    expects: () => moves,
   };
   new LastingSocket({ url: () => new URL(url) }, async () => "", on, "arraybuffer");
-};
+}
 
 /** @param {FromHearing} told */
 function tell(told) {

@@ -1,8 +1,8 @@
 // Single keys that steer the player on the page, else the one that is heard.
 
-import { Dialog, focusOn, ticked } from "./controls.js";
-import { isPlaying } from "./deck.js";
-import { html, useEffect, useState } from "./preact.js";
+import { Dialog, focusOn, ticked, useNewest } from "./controls.js";
+import { HIGHEST_VOLUME, isPlaying } from "./deck.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { boardOf, playSound } from "./soundboard.js";
 import { keep, kept } from "./store.js";
 
@@ -11,12 +11,11 @@ import { keep, kept } from "./store.js";
 /** @import { Notices } from "./controls.js" */
 /** @import { Act, PlayerNow } from "./types.js" */
 
-// What a key steers.
-/** @typedef {{ feed: PlayerFeed, state: PlayerNow, act: Act, listening: Listening }} Steered */
+// What a key steers. `volume` is what keys asked for last, else what is.
+/** @typedef {{ feed: PlayerFeed, state: PlayerNow, act: Act, listening: Listening, volume: number, setVolume: (volume: number) => unknown }} Steered */
 /** @typedef {{ keys: string[], name: string, does: string, press: (steered: Steered, key: string) => unknown }} Command */
 
 const VOLUME_STEP = 0.05;
-const HIGHEST_VOLUME = 5;
 const FIELD_MS = 1000; // until the page that has it is there
 
 /**
@@ -39,10 +38,13 @@ function toggle({ feed, state, act }) {
  * @param {Steered} steered
  * @param {number} step
  */
-function louder({ feed, state, act }, step) {
-  const volume = Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, state.volume + step))) / 100;
-  feed.state = { ...state, volume };
-  return act("PATCH", "/filters", { volume });
+function louder({ volume, setVolume }, step) {
+  return setVolume(Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, volume + step))) / 100);
+}
+
+/** @param {Steered} steered */
+function mute({ listening }) {
+  if (listening.isOn) listening.mute();
 }
 
 /**
@@ -65,9 +67,15 @@ const COMMANDS = [
   { keys: ["ArrowDown"], name: "↓", does: "Softer by 5 %", press: (steered) => louder(steered, -VOLUME_STEP) },
   { keys: ["n"], name: "N", does: "Next", press: ({ act }) => act("POST", "/skip") },
   { keys: ["p"], name: "P", does: "Previous", press: ({ act }) => act("POST", "/previous") },
-  { keys: ["m"], name: "M", does: "Mute, and sound again", press: ({ listening }) => listening.mute() },
+  { keys: ["m"], name: "M", does: "Mute, and sound again", press: mute },
   { keys: [..."123456789"], name: "1 to 9", does: "Play a sound of the board", press: playPad },
 ];
+
+// A key by its sign, and by its place where that is no Latin letter: on Greek, Hebrew or Russian keyboards.
+/** @param {KeyboardEvent} event */
+function signOf({ key, code }) {
+  return key.length === 1 && key > "~" && code.startsWith("Key") ? code.slice(3) : key;
+}
 
 // Whether what has the focus uses the key itself.
 /** @param {KeyboardEvent} event */
@@ -91,9 +99,14 @@ function isUsed({ target, key }) {
 /** @param {KeysProps} props */
 export function Keys({ listening, notices, steered, showQueue, isShown, show }) {
   const [isOn, setOn] = useState(kept("keys", true));
+  const asked = useRef(/** @type {{ feed: PlayerFeed, volume: number } | null} */ (null)); // until it was done
+  const sendVolume = useNewest(async (/** @type {{ feed: PlayerFeed, volume: number }} */ { feed, volume }) => {
+    const isDone = await notices.acting(feed)("PATCH", "/filters", { volume });
+    if (isDone && feed.state) feed.state = { ...feed.state, volume }; // the event may come later
+  });
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
-      const { key } = event;
+      const key = signOf(event);
       if (!isOn || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
       if (document.querySelector("dialog[open]") || isUsed(event)) return;
       const feed = steered();
@@ -101,8 +114,16 @@ export function Keys({ listening, notices, steered, showQueue, isShown, show }) 
       if (key === "?") show(true);
       else if (key === "/") focusField(showQueue);
       else if (!found || !feed?.state || feed.isGone) return;
-      else if (!event.repeat || key.startsWith("Arrow"))
-        found.press({ feed, state: feed.state, act: notices.acting(feed), listening }, key);
+      else if (!event.repeat || key.startsWith("Arrow")) {
+        const state = feed.state;
+        const volume = asked.current?.feed === feed ? asked.current.volume : state.volume;
+        const setVolume = async (/** @type {number} */ wanted) => {
+          const mine = (asked.current = { feed, volume: wanted });
+          await sendVolume(mine);
+          if (asked.current === mine) asked.current = null;
+        };
+        found.press({ feed, state, act: notices.acting(feed), listening, volume, setVolume }, key);
+      }
       event.preventDefault();
     };
     addEventListener("keydown", press);

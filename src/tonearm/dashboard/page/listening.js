@@ -5,6 +5,7 @@
 import { messageOf } from "./api.js";
 import { PlayerFeed } from "./feeds.js";
 import { LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
+import { isMoving } from "./player_state.js";
 import { Store, keep, kept } from "./store.js";
 
 /** @import { NodeApi } from "./api.js" */
@@ -15,7 +16,7 @@ const RETRY_MS = 2000; // of a stream that was lost
 
 // What is known of the frames that come; `way` is how they come, `told` what the audio thread said.
 /** @type {Heard} */
-export const NOTHING_HEARD = {
+const NOTHING_HEARD = {
   way: "",
   told: null,
   lateness: new Array(LATENESS_LIMITS_MS.length + 1).fill(0),
@@ -41,6 +42,8 @@ export class Listening extends Store {
   output = null;
   /** @type {Worker | null} */
   worker = null;
+  /** @type {() => unknown} */
+  leave = () => {}; // what the feed tells
 
   constructor() {
     super();
@@ -90,27 +93,32 @@ export class Listening extends Store {
     this.stop();
   }
 
-  // Called by a click: browsers let no page sound before one. Where `created` becomes false there is no such player, and
-  // what was heard before goes on.
+  // Called by a click: browsers let no page sound before one. Where `created` fails there is no such player, and what was
+  // heard before goes on.
   /**
    * @param {NodeApi} api
    * @param {number} node
    * @param {string} id
-   * @param {Promise<boolean> | null} created
+   * @param {Promise<unknown> | null} created
    */
   async start(api, node, id, created = null) {
     const context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE_HZ });
     const element = new Audio();
     const begun = context.audioWorklet ? this.begin(context, element) : Promise.resolve(null);
     begun.catch(() => {}); // it is said below
-    if (created && !(await created)) {
+    try {
+      if (created) await created;
+    } catch {
       silence(context, element);
       return;
     }
     this.stop();
     const feed = PlayerFeed.of(api, id);
     Object.assign(this, { api, node, id, context, element, feed, state: "starting" });
-    feed.subscribe(() => feed.connection === "refused" && this.feed === feed && this.stop());
+    this.leave = feed.subscribe(() => {
+      if (feed.connection === "refused") this.stop();
+      else this.tellMoves();
+    });
     this.tell();
     try {
       const graph = await begun;
@@ -171,6 +179,13 @@ export class Listening extends Store {
     };
     const url = api.url(api.player(id, `/ws?format=${format}&header=1&maxLatencyMs=200`)).href;
     this.worker.postMessage({ url, format, output: frames.port2 }, [frames.port2]);
+    this.tellMoves();
+  }
+
+  tellMoves() {
+    const { feed } = this;
+    const moves = feed?.state && isMoving(feed.state) && !feed.isGone;
+    this.worker?.postMessage({ moves: Boolean(moves) });
   }
 
   /**
@@ -218,9 +233,16 @@ export class Listening extends Store {
     this.tell();
   }
 
+  // A system that gave the sound to another program, or to a call, has paused the element, and does not play it again.
+  resume() {
+    this.context?.resume();
+    this.element?.play().catch(() => {}); // it is silent as before
+  }
+
   stop() {
     this.worker?.terminate();
     if (this.context && this.element) silence(this.context, this.element);
+    this.leave();
     this.feed?.close();
     this.worker = this.element = this.context = this.output = this.gain = this.feed = null;
     this.state = "off";

@@ -4,12 +4,12 @@ import { ApiError, messageOf } from "./api.js";
 import { ChooseMusic } from "./choose_music.js";
 import { Dialog, ticked, typed } from "./controls.js";
 import { isId, linkTo } from "./places.js";
-import { html, useEffect, useState } from "./preact.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { createPlayer } from "./queue_requests.js";
 import { addressesIn, clock, titleOf } from "./text.js";
 
 /** @import { NodeApi } from "./api.js" */
-/** @import { PageParts } from "./types.js" */
+/** @import { On, PageParts } from "./types.js" */
 /** @import { FoundTracks } from "./wire.js" */
 
 /** @param {PageParts & { close: () => void, name?: string, uris?: string[] }} props */
@@ -24,24 +24,12 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
     close();
     location.hash = linkTo(node, id);
   };
-  const create = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const create = async () => {
     if (!isId(name)) return;
     setProblem({ message: "", taken: "" });
     const created = createPlayer(api, name, addressesIn(text));
     // The sound begins with the click; a refusal is said once, below.
-    if (listens)
-      notices.of(
-        listening.start(
-          api,
-          node,
-          name,
-          created.then(
-            () => true,
-            () => false,
-          ),
-        ),
-      );
+    if (listens) notices.of(listening.start(api, node, name, created));
     try {
       const leftOut = await created;
       notices.show(`The player ${name} was created.${leftOut}`);
@@ -51,8 +39,10 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
       setProblem({ message: messageOf(error), taken: isTaken ? name : "" });
     }
   };
-  const key = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Enter" && !event.shiftKey) create(event);
+  const key = (/** @type {On<HTMLTextAreaElement, KeyboardEvent>} */ event) => {
+    if (event.key !== "Enter" || event.shiftKey) return;
+    event.preventDefault();
+    event.target.form?.requestSubmit();
   };
   const take = async (/** @type {string[]} */ more) => setText((now) => [...addressesIn(now), ...more].join("\n"));
   useEffect(() => uploads.towards({ api, take }), []); // what is dropped, too
@@ -80,20 +70,27 @@ export function Search({ api, take }) {
   const [words, setWords] = useState("");
   const [found, setFound] = useState(/** @type {FoundTracks["tracks"]} */ ([]));
   const [problem, setProblem] = useState("");
+  const newest = useRef(Symbol());
   useEffect(() => {
     api.hasResolver().then(setThere);
   }, []);
   if (!isThere) return null;
   const search = async () => {
+    const mine = (newest.current = Symbol());
     setProblem("Searching …");
+    /** @type {FoundTracks["tracks"]} */
+    let tracks = [];
+    let said = "Nothing was found.";
     try {
       /** @type {FoundTracks} */
-      const { tracks } = await api.get(`v0/search?limit=8&query=${encodeURIComponent(words)}`);
-      setFound(tracks);
-      setProblem(tracks.length ? "" : "Nothing was found.");
+      const answer = await api.get(`v0/search?limit=8&query=${encodeURIComponent(words)}`);
+      tracks = answer.tracks;
     } catch (error) {
-      setProblem(messageOf(error));
+      said = messageOf(error);
     }
+    if (newest.current !== mine) return; // other words were searched for meanwhile
+    setFound(tracks);
+    setProblem(tracks.length ? "" : said);
   };
   const key = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Enter") return;

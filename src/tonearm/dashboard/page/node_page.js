@@ -1,6 +1,7 @@
 // A node: its players, its figures, what went wrong last.
 
-import { Badge, Connection, IconButton, Panel, ticked, typed, useNow, useStore } from "./controls.js";
+import { askForAll } from "./api.js";
+import { Badge, Connection, IconButton, Panel, choosing, ticked, typed, useNow, useStore } from "./controls.js";
 import { isPlaying } from "./deck.js";
 import { NodeFeed } from "./feeds.js";
 import { NewPlayer } from "./new_player.js";
@@ -67,8 +68,11 @@ function Tiles({ feed }) {
   const listeners = stats ? Object.values(stats.listeners).reduce((sum, one) => sum + one, 0) : 0;
   const memory = stats ? stats.processes.reduce((sum, process) => sum + process.memoryBytes, 0) : 0;
   const late = stats?.framesLate;
+  // The list is the whole cluster's, the figures are those of the node that answers.
+  const playing = [...feed.players.values()].filter(({ state }) => state === "playing").length;
+  const asleep = feed.api.isInCluster ? "" : `, ${stats?.playersAsleep} asleep`;
   const tiles = [
-    ["Players", feed.players.size, stats ? `${stats.players.playing ?? 0} playing, ${stats.playersAsleep} asleep` : ""],
+    ["Players", feed.players.size, stats ? `${playing} playing${asleep}` : ""],
     [
       "Listeners",
       listeners,
@@ -129,17 +133,14 @@ function Players({ api, node, notices, listening, feed, create }) {
   const sort = (/** @type {number} */ column) =>
     setSorting({ column, isDown: sorting.column === column && !sorting.isDown });
   const ids = found.map(({ id }) => id).filter((id) => chosen.has(id));
-  const choose = (/** @type {string[]} */ those, /** @type {boolean} */ isChosen) => {
-    const next = new Set(chosen);
-    for (const id of those) isChosen ? next.add(id) : next.delete(id);
-    setChosen(next);
-  };
+  const choose = (/** @type {string[]} */ those, /** @type {boolean} */ isChosen) =>
+    setChosen((before) => choosing(before, those, isChosen));
   const chooseAll = ticked((isChosen) => {
     const all = found.map(({ id }) => id);
     choose(all, isChosen);
   });
   const say = (/** @type {string[]} */ those, /** @type {string} */ verb) =>
-    notices.of(Promise.all(those.map((id) => api.ask("POST", api.player(id, `/${verb}`)))));
+    notices.of(askForAll(those, (id) => api.ask("POST", api.player(id, `/${verb}`))));
   const listen = (/** @type {string} */ id) => notices.of(listening.toggle(api, node, id));
   /** @type {RowOrders} */
   const orders = { say, choose, listen, remove: setDeleting };
@@ -175,7 +176,7 @@ function Players({ api, node, notices, listening, feed, create }) {
         })}</tbody>
       </table>
     </div>
-    ${deleting && html`<${AskDelete} api=${api} ids=${deleting} notices=${notices} close=${() => setDeleting(null)} />`}`;
+    ${deleting && html`<${AskDelete} api=${api} ids=${deleting} notices=${notices} close=${() => setDeleting(null)} then=${() => choose(deleting, false)} />`}`;
 }
 
 /**
@@ -238,7 +239,7 @@ class Row extends Component {
       <td><input type="checkbox" aria-label=${`Choose ${id}`} checked=${isChosen} onChange=${ticked((isOn) => this.props.of.choose([id], isOn))} /></td>
       <th scope="row"><a href=${linkTo(node, id)}>${id}</a></th>
       <td><${Badge} of=${isGone ? "unknown" : doing(state)} /></td>
-      <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>`;
+      <td class="title" dir="auto">${title}${author && html` <span class="quiet">${author}</span>`}</td>`;
     const after = html`
       <td class="number">${state.listeners}</td>
       <td class="verbs">
@@ -263,16 +264,9 @@ function lookOf({ state, isGone, isChosen, isHeard }) {
 /** @param {Pick<PageParts, "api" | "node" | "notices" | "listening"> & { create: () => void }} props */
 function Empty({ api, node, notices, listening, create }) {
   const welcome = async () => {
-    const created = notices.of(createPlayer(api, "demo", [api.clip]));
-    notices.of(
-      listening.start(
-        api,
-        node,
-        "demo",
-        created.then((isThere) => isThere !== undefined),
-      ),
-    );
-    if ((await created) !== undefined) location.hash = linkTo(node, "demo");
+    const created = createPlayer(api, "demo", [api.clip]);
+    notices.of(listening.start(api, node, "demo", created));
+    if ((await notices.of(created)) !== undefined) location.hash = linkTo(node, "demo");
   };
   return html`<div class="empty">
     <img src="icon.svg" alt="" width="96" height="96" />

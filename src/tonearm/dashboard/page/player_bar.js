@@ -24,8 +24,8 @@ export function PlayerBar({ listening, notices }) {
   return html`<section class="player-bar" aria-label="Player bar">
     ${state && html`<${Artwork} feed=${feed} state=${state} isGone=${feed.isGone} /><${MediaKeys} feed=${feed} state=${state} act=${act} listening=${listening} />`}
     <div class="bar-title">
-      <p><a href=${linkTo(listening.node, feed.id)}>${feed.id}</a>${feed.isGone && html` <span class="problem">${feed.isDeleted ? "deleted" : "connection lost"}</span>`}</p>
-      <p class="one-line"><b>${title.title || "Nothing"}</b> <span class="quiet">${title.author}</span></p>
+      <p class="one-line"><a href=${linkTo(listening.node, feed.id)}>${feed.id}</a>${feed.isGone && html` <span class="problem">${feed.isDeleted ? "deleted" : "connection lost"}</span>`}</p>
+      <p class="one-line" dir="auto"><b>${title.title || "Nothing"}</b> <span class="quiet">${title.author}</span></p>
     </div>
     ${
       state &&
@@ -60,7 +60,10 @@ function MediaKeys({ feed, state, act, listening }) {
     const seek = (/** @type {object} */ body) => act("PATCH", "/position", body);
     /** @type {Partial<Record<MediaSessionAction, MediaSessionActionHandler>>} */
     const handlers = {
-      play: () => act("POST", "/play"),
+      play: () => {
+        listening.resume();
+        act("POST", "/play");
+      },
       pause: () => act("POST", "/pause"),
       nexttrack: () => act("POST", "/skip"),
       previoustrack: () => act("POST", "/previous"),

@@ -5,7 +5,7 @@ import { Panel, typed, useStore } from "./controls.js";
 import { words } from "./effects.js";
 import { LATENESS_LIMITS_MS } from "./frames.js";
 import { effectsAtWork } from "./player_state.js";
-import { html, useState } from "./preact.js";
+import { html, useRef, useState } from "./preact.js";
 import { count, rounded } from "./text.js";
 
 /** @import { PlayerParts } from "./types.js" */
@@ -120,11 +120,12 @@ export function Links({ api, feed, notices }) {
     ["<audio>", `<audio controls src="${link("mp3")}"></audio>`],
     ["Least delay", link("wav")],
   ];
+  // A page that is neither by https nor from this machine has no clipboard.
   const copy = (/** @type {string} */ text) => notices.of(navigator.clipboard.writeText(text), "Copied.");
   return html`<${Panel} title="Elsewhere">
     <ul class="links">${links.map(
       ([name, text]) => html`<li><span>${name}</span><code tabindex="0">${text}</code>
-      <button type="button" aria-label=${`Copy for ${name}`} onClick=${() => copy(text)}>Copy</button></li>`,
+      ${navigator.clipboard && html`<button type="button" aria-label=${`Copy for ${name}`} onClick=${() => copy(text)}>Copy</button>`}</li>`,
     )}</ul>
   <//>`;
 }
@@ -132,6 +133,12 @@ export function Links({ api, feed, notices }) {
 /** @param {PlayerParts} props */
 export function Metadata({ state, act, notices }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const now = JSON.stringify(state.metadata, null, 2);
+  const before = useRef(now); // what the draft was made of
+  const type = typed((text) => {
+    if (draft === null) before.current = now;
+    setDraft(text);
+  });
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (draft === null) return;
@@ -142,13 +149,20 @@ export function Metadata({ state, act, notices }) {
       notices.show(`This is no JSON: ${messageOf(error)}`, { isProblem: true });
       return;
     }
+    if (before.current !== now) {
+      before.current = now;
+      notices.show("The metadata was changed meanwhile. Save again to replace it, or Undo to see it.", {
+        isProblem: true,
+      });
+      return;
+    }
     if (await act("PATCH", "/metadata", { value, merge: false }, "The metadata was saved.")) setDraft(null);
   };
-  const text = draft ?? JSON.stringify(state.metadata, null, 2);
+  const text = draft ?? now;
   return html`<${Panel} title="Metadata">
     <form onSubmit=${save}>
       <textarea class="code" aria-label="Metadata, as JSON" rows=${Math.min(12, text.split("\n").length + 1)} spellcheck=${false} value=${text}
-        onInput=${typed(setDraft)}></textarea>
+        onInput=${type}></textarea>
       <p class="buttons"><button type="button" disabled=${draft === null} onClick=${() => setDraft(null)}>Undo</button>
         <button disabled=${draft === null}>Save</button></p>
     </form>

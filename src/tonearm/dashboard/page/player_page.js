@@ -1,5 +1,6 @@
 // A player: what it plays and how to steer it.
 
+import { askForAll } from "./api.js";
 import { Badge, Connection, Dialog, focusOn, useStore } from "./controls.js";
 import { Crossfade } from "./crossfade.js";
 import { Deck } from "./deck.js";
@@ -120,15 +121,15 @@ function NoPlayer({ creating: [isCreating, setCreating], ...props }) {
 /** @param {AskDeleteProps} props */
 export function AskDelete({ api, ids, notices, close, then }) {
   const what = ids.length === 1 ? `the player ${ids[0]}, with its queue` : `${ids.length} players, with their queues`;
-  const remove = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    const work = Promise.all(ids.map((id) => api.ask("DELETE", api.player(id))));
+  const remove = async () => {
     const isDone = await notices.of(
-      work,
+      askForAll(ids, (id) => api.ask("DELETE", api.player(id))),
       ids.length === 1 ? `The player ${ids[0]} was deleted.` : `${ids.length} players were deleted.`,
     );
     close();
-    if (isDone) then?.();
+    if (!isDone) return;
+    then?.();
+    setTimeout(() => focusOn("main h1")); // the button that had the focus goes with the player
   };
   return html`<${Dialog} title="Delete?" close=${close} submit=${remove} done="Delete">
     <p>Delete ${what}?</p>

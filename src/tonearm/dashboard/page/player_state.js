@@ -3,14 +3,14 @@
 /** @import { EffectsSchema, NumberedEvent, PlayerNow } from "./types.js" */
 /** @import { Filters, Player } from "./wire.js" */
 
-// `player` as it was told at `heardAt` of performance.now().
+// `player` as it was told at `heardAt` of performance.now(), all of it.
 /**
  * @template {Player} P
  * @param {P} player
  * @param {number} heardAt
  */
 export function seen(player, heardAt) {
-  return { ...player, heardAt, streamTitle: "", stuck: "" };
+  return { ...player, heardAt, toldAt: heardAt, streamTitle: "", stuck: "" };
 }
 
 // `state` after `event`, with `heardAt` of performance.now().
@@ -27,7 +27,8 @@ export function applied(state, event, heardAt) {
       return seen(event, heardAt);
     case "PlayerUpdate": {
       const { state: doing, paused, position, positionRate } = event;
-      return { ...state, ...at, state: doing, paused, position, positionRate, heardAt };
+      const stuck = doing === "loading" ? state.stuck : ""; // else it sounds again
+      return { ...state, ...at, state: doing, paused, position, positionRate, heardAt, stuck };
     }
     case "TrackStart": {
       const { track, trackId, position, startMs, endMs } = event;
@@ -47,8 +48,10 @@ export function applied(state, event, heardAt) {
     }
     case "TrackEnd":
       return { ...state, ...at, stuck: "" };
-    case "TrackException":
-      return { ...state, ...at, error: event.error };
+    case "TrackException": {
+      const { track, trackId, error } = event; // nothing else tells of a track that never sounded
+      return { ...state, ...at, ...(trackId === state.trackId ? {} : { track, trackId, streamTitle: "" }), error };
+    }
     case "TrackStuck":
       return { ...state, ...at, stuck: event.cause };
     case "StreamTitle":

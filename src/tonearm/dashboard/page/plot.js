@@ -1,8 +1,9 @@
 // Some lines over the last minutes, by uPlot, which app's page has loaded as `uPlot`.
 
 import { html, useEffect, useRef } from "./preact.js";
+import { timeOfDay } from "./text.js";
 
-/** @import { AlignedData, Axis } from "uplot" */
+/** @import { Axis } from "uplot" */
 /** @import { Figure, PlotLine } from "./types.js" */
 
 const HEIGHT_PX = 120;
@@ -48,10 +49,7 @@ function made(element, lines, unit) {
           ...axis,
           space: 70,
           size: 26,
-          values: (_, marks) =>
-            marks.map((time) =>
-              new Date(time * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false }),
-            ),
+          values: (_, marks) => marks.map((time) => timeOfDay(time * 1000, { hour: "2-digit", minute: "2-digit" })),
         },
         { ...axis, space: 30, size: 48, values: (_, marks) => marks.map((value) => `${value}${unit}`) },
       ],

@@ -115,7 +115,7 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
     const name = titleOf(track);
     const jump = () => changing(track, index, "skip", act("POST", "/skip", { to: track.id }));
     return html`<span class="place" aria-hidden="true">${index + 1}</span>
-      <span class="name one-line" title=${name}>${name}${track.author && html` <span class="quiet">${track.author}</span>`}</span>
+      <span class="name one-line" dir="auto" title=${name}>${name}${track.author && html` <span class="quiet">${track.author}</span>`}</span>
       <span class="quiet length">${track.length ? clock(lengthOf(track)) : ""}</span>
       <span class="verbs">
         <${IconButton} label=${`Jump to ${name}`} icon="skip" data-verb="skip" onClick=${jump} />
@@ -175,7 +175,7 @@ export function Played({ feed, act }) {
         const name = titleOf({ ...track, ...feed.titles.get(track.id) });
         return html`<li key=${track.id + track.endedAt}>
           <span class="place quiet">${timeOfDay(track.endedAt)}</span>
-          <span class="name one-line" title=${name}>${name}</span>
+          <span class="name one-line" dir="auto" title=${name}>${name}</span>
           <span class="quiet">${track.reason}</span>
           <span class="verbs"><${IconButton} label=${`Queue again ${name}`} icon="up" onClick=${() => again(track)} /></span>
         </li>`;

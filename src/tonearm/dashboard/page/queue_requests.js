@@ -1,8 +1,10 @@
 // Many tracks at once, as the node takes them: in pieces, and all of them or none.
 
+import { askForAll } from "./api.js";
+
 /** @import { NodeApi } from "./api.js" */
 /** @import { TrackToQueue } from "./types.js" */
-/** @import { LoadResult, PlayerCreated, TrackQueued } from "./wire.js" */
+/** @import { LeftOut, LoadResult, PlayerCreated, TrackQueued } from "./wire.js" */
 
 const PIECE_TRACKS = 1000;
 const PIECE_CHARACTERS = 250_000; // at most 4 bytes each; the node reads 1 MiB
@@ -38,7 +40,7 @@ export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
   /** @type {string[]} */
   const added = [];
   let count = 0;
-  let leftOut = "";
+  const leftOut = { count: 0, reasons: /** @type {string[]} */ ([]) };
   /** @type {string[]} */
   let warnings = [];
   let sent = 0;
@@ -53,10 +55,11 @@ export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
       count += ids.length;
       sent += piece.length;
       warnings = warnings.concat(answer.warnings ?? []);
-      if (answer.leftOut) leftOut = ` ${answer.leftOut.count} left out: ${answer.leftOut.reasons.join(" ")}`;
+      leftOut.count += answer.leftOut?.count ?? 0;
+      leftOut.reasons.push(...(answer.leftOut?.reasons ?? []));
     }
   } catch (error) {
-    if (stays) await Promise.allSettled(added.map((track) => api.ask("DELETE", api.player(id, `/queue/${track}`))));
+    if (stays) await askForAll(added, (track) => api.ask("DELETE", api.player(id, `/queue/${track}`))).catch(() => {});
     if (!(error instanceof Error)) throw error;
     error.message = error.message.replace(/^Track (\d+) \(counted from 0\)/, (_, at) => {
       const entry = sent + Number(at);
@@ -64,7 +67,17 @@ export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
     });
     throw error;
   }
-  return { count, leftOut, warnings };
+  return { count, leftOut: notesOf(leftOut), warnings };
+}
+
+// What a node noted of what it took, to be said after a sentence.
+/**
+ * @param {LeftOut} [leftOut]
+ * @param {string[]} warnings
+ */
+function notesOf(leftOut, warnings = []) {
+  const counted = leftOut?.count ? [`${leftOut.count} left out:`, ...new Set(leftOut.reasons)] : [];
+  return ["", ...counted, ...warnings].join(" ");
 }
 
 // Why the path of a file or a folder, or a search, cannot be played; empty when it can. Links are believed: theirs may
@@ -102,19 +115,19 @@ export async function createPlayer(api, id, uris) {
   if (uris.length < 2) {
     const body = uris.length ? { id, uri: uris[0] } : { id, idle: true };
     /** @type {PlayerCreated} */
-    const { leftOut, warnings = [] } = await api.ask("POST", "v0/players", body);
-    return ["", ...(leftOut ? [`${leftOut.count} left out:`, ...leftOut.reasons] : []), ...warnings].join(" ");
+    const { leftOut, warnings } = await api.ask("POST", "v0/players", body);
+    return notesOf(leftOut, warnings);
   }
   await api.ask("POST", "v0/players", { id, idle: true, paused: true });
   try {
-    const { leftOut } = await enqueue(
+    const { leftOut, warnings } = await enqueue(
       api,
       id,
       uris.map((uri) => ({ uri })),
       { stays: false },
     );
     await api.ask("POST", api.player(id, "/play"));
-    return leftOut;
+    return leftOut + notesOf(undefined, warnings);
   } catch (error) {
     await api.ask("DELETE", api.player(id)).catch(() => {});
     throw error;

@@ -14,12 +14,26 @@ const KEYS = 9; // sounds that have one
 
 /**
  * @param {PlayerNow} state
- * @returns {BoardSound[]}
+ * @returns {Required<BoardSound>[]}
  */
 export function boardOf({ metadata }) {
   const board = isObject(metadata) ? metadata.board : null;
   const sounds = Array.isArray(board) ? board.filter((sound) => isObject(sound) && typeof sound.uri === "string") : [];
-  return /** @type {BoardSound[]} */ (/** @type {unknown} */ (sounds)); // the page alone writes what else is in them
+  return complete(/** @type {BoardSound[]} */ (/** @type {unknown} */ (sounds))); // the page alone writes what else is in them
+}
+
+/**
+ * @param {BoardSound[]} sounds
+ * @returns {Required<BoardSound>[]}
+ */
+function complete(sounds) {
+  return sounds.map((sound, at) => ({
+    volume: 1,
+    duckDb: -12,
+    ...sound,
+    name: sound.name || titleOf(sound),
+    key: at < KEYS ? String(at + 1) : "",
+  }));
 }
 
 /**
@@ -34,9 +48,9 @@ function isObject(value) {
 /**
  * @param {PlayerFeed} feed
  * @param {Act} act
- * @param {BoardSound} sound
+ * @param {Required<BoardSound>} sound
  */
-export async function playSound(feed, act, { uri, volume = 1, duckDb = -12 }) {
+export async function playSound(feed, act, { uri, volume, duckDb }) {
   const answer = /** @type {OverlayCreated | undefined} */ (await act("POST", "/overlays", { uri, volume, duckDb }));
   if (answer) feed.sounds.set(answer.overlayId, uri);
 }
@@ -67,14 +81,7 @@ export function Soundboard({ feed, state, act, notices }) {
       });
       return undefined;
     }
-    const board = changed.map((sound, at) => ({
-      volume: 1,
-      duckDb: -12,
-      ...sound,
-      name: sound.name || titleOf(sound),
-      key: at < KEYS ? String(at + 1) : "",
-    }));
-    return act("PATCH", "/metadata", { value: { board } });
+    return act("PATCH", "/metadata", { value: { board: complete(changed) } });
   };
   useEffect(() => {
     const before = kept("soundboard", /** @type {BoardSound[]} */ ([])); // what a browser kept by itself
@@ -89,10 +96,14 @@ export function Soundboard({ feed, state, act, notices }) {
     if (await save([...sounds, { uri: address }])) setUri("");
   };
   const forget = async (/** @type {number} */ at) => {
-    if (await save(sounds.filter((_, other) => other !== at))) {
-      notices.went(`${sounds[at].name} was taken off the board.`, () => save(sounds));
-      field.current?.focus();
-    }
+    const sound = sounds[at];
+    if (!(await save(sounds.filter((one) => one !== sound)))) return;
+    const back = () => {
+      const now = boardOf(feed.known()).filter(({ uri }) => uri !== sound.uri);
+      return save([...now.slice(0, at), sound, ...now.slice(at)]);
+    };
+    notices.went(`${sound.name} was taken off the board.`, back);
+    field.current?.focus();
   };
   const set = (/** @type {number} */ at, /** @type {Partial<BoardSound>} */ fields) =>
     save(sounds.map((sound, other) => (other === at ? { ...sound, ...fields } : sound)));
@@ -100,7 +111,7 @@ export function Soundboard({ feed, state, act, notices }) {
     <div class="pads">
       ${sounds.map((sound, at) => {
         const failure = failureOf(feed, sound.uri);
-        const name = sound.name || titleOf(sound);
+        const { name } = sound;
         return html`<span class=${`pad ${failure ? "failed" : ""}`} key=${sound.uri}>
           <button type="button" title=${sound.uri} aria-describedby=${failure ? `failure-${at}` : null} onClick=${() => playSound(feed, act, sound)}>${name}</button>
           ${failure && html`<span class="problem" id=${`failure-${at}`}>${failure}</span>`}
@@ -115,8 +126,8 @@ export function Soundboard({ feed, state, act, notices }) {
         sound.uri === opened &&
         html`<div class="fields" role="group" aria-label=${sound.name} key=${sound.uri}>
       <label class="amount">Name<input type="text" value=${sound.name} onChange=${typed((name) => set(at, { name }))} /></label>
-      <${Slider} label="Loudness" value=${sound.volume ?? 1} min=${0} max=${2} step=${0.05} text=${percent} isLive=${false} send=${(/** @type {number} */ volume) => set(at, { volume })} />
-      <${Slider} label="Music meanwhile" value=${sound.duckDb ?? -12} min=${-60} max=${0} step=${1} text=${(/** @type {number} */ value) => `${value} dB`} isLive=${false} send=${(/** @type {number} */ duckDb) => set(at, { duckDb })} />
+      <${Slider} label="Loudness" value=${sound.volume} min=${0} max=${2} step=${0.05} text=${percent} isLive=${false} send=${(/** @type {number} */ volume) => set(at, { volume })} />
+      <${Slider} label="Music meanwhile" value=${sound.duckDb} min=${-60} max=${0} step=${1} text=${(/** @type {number} */ value) => `${value} dB`} isLive=${false} send=${(/** @type {number} */ duckDb) => set(at, { duckDb })} />
     </div>`,
     )}
     <form class="row" onSubmit=${submit}>
@@ -133,7 +144,7 @@ function Sounding({ state, act }) {
   const now = useNow(250, true);
   return html`<ul class="sounding" aria-label="Sounding now">
     ${state.overlays.map((overlay) => {
-      const passed = overlay.state === "playing" ? now - state.heardAt : 0;
+      const passed = overlay.state === "playing" ? now - state.toldAt : 0;
       const position = overlay.length ? Math.min(overlay.position + passed, overlay.length) : overlay.position + passed;
       return html`<li key=${overlay.overlayId}><span class="name">${titleOf(overlay)}</span>
         <span class="quiet">${overlay.state === "loading" ? "loading" : `${clock(position)}${overlay.length ? ` / ${clock(overlay.length)}` : ""}`}</span>

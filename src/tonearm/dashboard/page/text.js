@@ -23,9 +23,12 @@ export function lasting(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** @param {number} ms */
-export function timeOfDay(ms) {
-  return new Date(ms).toLocaleTimeString([], { hour12: false });
+/**
+ * @param {number} ms
+ * @param {Intl.DateTimeFormatOptions} parts
+ */
+export function timeOfDay(ms, parts = {}) {
+  return new Date(ms).toLocaleTimeString([], { ...parts, hourCycle: "h23" }); // `hour12: false` is 24:05 in some languages
 }
 
 /** @param {number} bytes */
@@ -46,12 +49,16 @@ export function rounded(number, digits = 2) {
   return String(Number(number.toFixed(digits)));
 }
 
-// What a track or an entry of a list is called: its title, else the last part of its address.
+// What a track or an entry of a list is called: its title, else the last part of its address. In the path of a file no
+// sign but a part of it (`#t=`) means anything.
 /** @param {{ title?: string, uri?: string }} track */
 export function titleOf(track) {
   if (track.title) return track.title;
   const uri = track.uri ?? "";
-  return decoded(uri.split(/[?#]/)[0].replace(/\/+$/, "").split("/").pop() ?? "") || uri;
+  const isLink = uri.includes("://");
+  const path = isLink ? uri.split(/[?#]/)[0] : uri.replace(/#t=[\d.,]+$/, "");
+  const last = path.replace(/\/+$/, "").split("/").pop() ?? "";
+  return (isLink ? decoded(last) : last) || uri;
 }
 
 // What is not percent-encoded as it should be stays as it is.

@@ -51,9 +51,11 @@ export interface EffectChoice {
 }
 export type EffectValue = string | number | boolean;
 
-// A player as the page keeps it: `heardAt` says when `position` was true, in ms of performance.now().
+// A player as the page keeps it: `heardAt` says when `position` was true, in ms of performance.now(), and `toldAt` when
+// the places of overlays were, which no event tells.
 export interface PlayerNow extends Player {
   heardAt: number;
+  toldAt: number;
   streamTitle: string;
   stuck: string;
 }
@@ -67,6 +69,7 @@ export type Connection = "connecting" | "open" | "lost" | "refused";
 export interface Hearer<Message> {
   state?(connection: Connection, problem?: Error | null): void;
   message(data: Message): void;
+  expects?(): boolean;
 }
 
 // An event of a form's field. `currentTarget` of one that came up from a part of `E` is `E`.
@@ -146,6 +149,12 @@ export interface Arrivals {
   framesMissed: number;
   isPassedThrough: boolean | null;
   bitrate: number;
+}
+// What hearing.js is given to begin with.
+export interface ToHearing {
+  url: string;
+  format: "opus" | "pcm";
+  output: MessagePort;
 }
 // What hearing.js tells.
 export interface FromHearing {

@@ -1,0 +1,148 @@
+"""Music that is chosen, dropped and sent in the page: it runs in node."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.missing_programs import needs
+from tests.support.page_in_node import run_page
+
+
+@needs("node")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_a_list_is_read_in_the_encoding_that_it_has(encoding: str, tmp_path: Path) -> None:
+    program = """
+    import "./small_dom.mjs";
+    import { addressesOf, textOf } from "./adding.js";
+    const text = await textOf(new Blob([Uint8Array.from(given[0])]));
+    console.log(JSON.stringify(addressesOf("list.m3u", text)));
+    """
+    listed = [*"Björk/Jóga.mp3\n".encode(encoding)]
+    assert run_page(tmp_path, program, listed) == ["Björk/Jóga.mp3"]
+
+
+UPLOADS = """
+import { drawn, handTime } from "./small_dom.mjs";
+import { Uploads } from "./adding.js";
+import { Notices } from "./controls.js";
+const pass = handTime();
+const notices = new Notices();
+const uploads = new Uploads(notices);
+const sending = [];
+const api = { upload: ({ name }, told) => new Promise((sent, failed) => sending.push({ name, told, sent, failed })) };
+const names = () => uploads.sent.map(({ name, problem }) => `${name} ${problem}`.trim());
+"""
+
+
+@needs("node")
+def test_a_file_that_the_node_refused_stays_shown_until_it_is_forgotten(tmp_path: Path) -> None:
+    program = """
+    for (const name of ["one.mp3", "two.mp3", "three.mp3"]) uploads.send(api, { name }, () => {});
+    await drawn();
+    sending[0].told(1);
+    sending[0].failed(new Error("The disk is full."));
+    await drawn();
+    sending[1].sent({ uri: "two.mp3" });
+    await drawn();
+    sending[2].told(1); // all of it is sent, and not answered yet
+    await pass(5000);
+    console.log(JSON.stringify(names()));
+    """
+    assert run_page(tmp_path, UPLOADS + program) == ["one.mp3 The disk is full.", "three.mp3"]
+
+
+# The dialog, with the library's folders; `answer()` answers what was asked for a folder.
+FOLDERS = """
+import { drawn, handTime } from "./small_dom.mjs";
+import { ChooseMusic } from "./choose_music.js";
+import { html, render } from "./preact.js";
+const pass = handTime();
+const asked = {};
+const api = { get: (path) => new Promise((done, failed) => (asked[/path=([^&]*)/.exec(path)[1]] = { done, failed })) };
+const taken = [];
+const uploads = { takeFiles: (files) => taken.push(...files) };
+const entry = (name, kind) => ({ name, kind, path: name, uri: `at/${name}`, bytes: 1 });
+const answer = async (folder, ...entries) => {
+  asked[folder].done({ total: entries.length, takesFiles: true, entries });
+  await drawn();
+};
+const press = async (name) => {
+  document.body.all("button", name)[0].tell("click");
+  await drawn();
+  await pass(0);
+};
+render(html`<${ChooseMusic} api=${api} uploads=${uploads} take=${() => {}} close=${() => {}} />`, document.body);
+await drawn();
+await pass(0);
+await answer("", entry("jazz", "folder"), entry("one.mp3", "audio"));
+"""
+
+
+@needs("node")
+def test_what_fails_in_a_folder_that_was_left_does_not_empty_the_one_that_is_shown(tmp_path: Path) -> None:
+    program = """
+    await press("jazz");
+    const { failed } = asked.jazz;
+    await press("Library");
+    await answer("", entry("jazz", "folder"), entry("one.mp3", "audio"));
+    failed(new Error("It takes too long."));
+    await drawn();
+    console.log(JSON.stringify(document.body.all("li").map((row) => row.textContent)));
+    """
+    assert run_page(tmp_path, FOLDERS + program) == ["jazz", "one.mp30 MB"]
+
+
+@needs("node")
+def test_the_same_file_can_be_sent_again(tmp_path: Path) -> None:
+    program = """
+    const [input] = document.body.all("input").filter(({ attributes }) => attributes.type === "file");
+    Object.assign(input, { files: ["one.mp3"], value: "C:/fakepath/one.mp3" });
+    input.tell("change");
+    console.log(JSON.stringify([taken, input.value])); // a browser tells of no change where the value stays
+    """
+    assert run_page(tmp_path, FOLDERS + program) == [["one.mp3"], ""]
+
+
+# Tracks for a player of a node that takes `given[0]` of them; `most` is how many requests were at work at once.
+QUEUE = """
+import { createPlayer, enqueue } from "./queue_requests.js";
+const queue = new Set();
+let working = 0;
+let most = 0;
+const api = {
+  player: (id, path = "") => `v0/players/${id}${path}`,
+  get: async () => ({ loadType: "track" }),
+  async ask(method, path, body) {
+    most = Math.max(most, (working += 1));
+    await new Promise(setImmediate);
+    working -= 1;
+    if (method === "DELETE") queue.delete(Number(path.split("/").at(-1)));
+    if (!body?.tracks) return null;
+    if (queue.size + body.tracks.length > given[0]) throw new Error("The queue is full.");
+    const trackIds = body.tracks.map((_, at) => queue.size + at);
+    for (const one of trackIds) queue.add(one);
+    return { trackIds, leftOut: { count: 1, reasons: ["Refused."] }, warnings: [`${trackIds[0]} is a page.`] };
+  },
+};
+const tracks = Array.from({ length: 2500 }, (_, at) => ({ uri: `${at}.mp3` }));
+"""
+
+
+@needs("node")
+def test_what_was_queued_before_a_refusal_is_taken_back_a_few_at_a_time(tmp_path: Path) -> None:
+    program = """
+    const told = await enqueue(api, "p", tracks).catch(({ message }) => message);
+    console.log(JSON.stringify([told, queue.size, most <= 100]));
+    """
+    assert run_page(tmp_path, QUEUE + program, 2400) == ["The queue is full.", 0, True]
+
+
+@needs("node")
+def test_all_that_the_node_notes_of_many_tracks_is_said(tmp_path: Path) -> None:
+    program = """
+    const notes = await createPlayer(api, "p", tracks.map(({ uri }) => uri));
+    console.log(JSON.stringify([(await enqueue(api, "p", tracks)).leftOut, notes]));
+    """
+    notes = " 3 left out: Refused."
+    said = [notes, f"{notes} 0 is a page. 1000 is a page. 2000 is a page."]
+    assert run_page(tmp_path, QUEUE + program, 9000) == said

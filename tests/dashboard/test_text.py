@@ -1,0 +1,33 @@
+"""Values as people read them in the page: it runs in node."""
+
+from pathlib import Path
+
+from tests.support.missing_programs import needs
+from tests.support.page_in_node import run_page
+
+
+@needs("node")
+def test_the_hour_after_midnight_is_the_noughth(tmp_path: Path) -> None:
+    program = """
+    import { timeOfDay } from "./text.js";
+    const after = new Date(2024, 0, 1, 0, 5, 7).getTime();
+    const both = [timeOfDay(after), timeOfDay(after, { hour: "2-digit", minute: "2-digit" })];
+    console.log(JSON.stringify(both.map((text) => text.match(/\\d+/g))));
+    """
+    assert run_page(tmp_path, program) == [["00", "05", "07"], ["00", "05"]]
+
+
+@needs("node")
+def test_what_has_no_title_is_called_by_the_end_of_its_address(tmp_path: Path) -> None:
+    program = """
+    import { titleOf } from "./text.js";
+    console.log(JSON.stringify(given.map((uri) => titleOf({ uri }))));
+    """
+    called = {
+        "https://a.example/one%20two.mp3?key=1#t=3": "one two.mp3",
+        "https://a.example/": "a.example",
+        "music/Etude in C# minor.mp3": "Etude in C# minor.mp3",
+        "/music/Why?/50%20.mp3#t=1.5,3": "50%20.mp3",
+        "file:///music/C%23.mp3": "C#.mp3",
+    }
+    assert run_page(tmp_path, program, *called) == [*called.values()]
