@@ -199,6 +199,28 @@ def test_a_chained_file_plays_on_when_its_next_link_has_another_codec(is_seekabl
     assert snr_db(flac, music(0.5, seed=2)) > 80
 
 
+@pytest.mark.parametrize("codecs", [("libopus", "flac"), ("flac", "libopus")])
+@pytest.mark.parametrize("start_sample", [36_000, 48_000, 60_000])
+def test_a_chained_file_goes_on_within_its_later_links_after_its_process_has_died(
+    start_sample: int, codecs: tuple[str, str]
+) -> None:
+    first, second = codecs
+    links = [encoded("ogg", codec, music(0.5, seed=seed)) for seed, codec in enumerate((first, second, first))]
+    data = b"".join(links)
+    order = open_order(7, 3, len(data))
+    later = structs.replace(order, start_sample=start_sample, resumes=True)
+    whole, resumed = Bench(data, order), Bench(data, later)
+    for bench in (whole, resumed):
+        assert isinstance(bench.next_report(), Opened)
+        bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+        assert isinstance(bench.next_report(), Decoded)
+    store, expected = resumed.source.cursor.store, whole.source.cursor.store
+    left = expected.end - start_sample
+    assert (store.start, store.end) == (start_sample, expected.end)
+    heard, wanted = (samples_of(one.read(start_sample, left)).astype(int) for one in (store, expected))
+    assert np.abs(heard - wanted).max() <= 2
+
+
 def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_it_asked() -> None:
     second = SAMPLE_RATE_HZ
 

@@ -154,29 +154,33 @@ class SourceContent:
     def read_again_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
         """As `read_up_to`, but from the start. Raises PlayError when this takes too long, even in the middle of a
         step."""
-        assert self._media is not None
-        self._media.timed.limit(READ_AGAIN_LIMIT_S, _READ_TOO_SLOWLY)
-        read = yield from self.read_up_to(sample, 0)
-        self._media.timed.unlimit()
-        return read
+        return self.read_up_to(sample, 0, self._now_s() + READ_AGAIN_LIMIT_S)
 
-    def read_up_to(self, sample: int, passed: int) -> Generator[None, None, bytes | list[SourcePacket]]:
-        """Moves to a sample by reading everything before it, from the sample `passed` on, in steps: each `yield` ends a
-        step. Returns the PCM from the sample on, or the packets as `seek` does."""
+    def read_up_to(
+        self, sample: int, passed: int, until_s: float | None = None
+    ) -> Generator[None, None, bytes | list[SourcePacket]]:
+        """Moves to a sample by reading everything before it, through all parts, from the sample `passed` on, in steps:
+        each `yield` ends a step. Returns the PCM from the sample on, or the packets as `seek` does."""
         self._begun = None
         assert self._media is not None
         pcm = b""
         preroll: list[SourcePacket] = []
-        while passed < sample:
+        has_more = True
+        while passed < sample and has_more:
+            if until_s is not None:
+                self._media.timed.limit(until_s - self._now_s(), _READ_TOO_SLOWLY)
             yield
             if self.packets is not None:
                 packets = self.packets.take(DECODED_STEP_SAMPLES)
-                passed = packets[-1].audible_to if packets else sample
+                passed = packets[-1].audible_to if packets else passed
                 preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
+                has_more = bool(packets) or self.begin_next_part(passed)
             else:
                 decoded = self._media.decode(DECODED_STEP_SAMPLES)
                 pcm = decoded[(sample - passed) * SAMPLE_BLOCK_BYTES :]
-                passed = passed + len(decoded) // SAMPLE_BLOCK_BYTES if decoded else sample
+                passed += len(decoded) // SAMPLE_BLOCK_BYTES
+                has_more = bool(decoded) or self.begin_next_part(passed)
+        self._media.timed.unlimit()
         return pcm if self.packets is None else preroll
 
     def close(self) -> None:
