@@ -19,6 +19,7 @@ _COUNTING_CONTAINERS: Final = frozenset(
 _HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for all fields up to the count
 _VBRI_OFFSET: Final = 36  # Fraunhofer's header always comes after 32 bytes of side information, for any frame
 _MOST_PADDING_S: Final = 0.5  # libav leaves out what an encoder added to the sound
+_MOST_FRAME_PADDING_BYTES: Final = 2  # by which frames of a constant bit rate differ
 _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follows
 
 # iTunes's tag iTunSMPB, which qaac and fdkaac write, too, mostly without an edit list. In hexadecimal: a zero, the
@@ -154,6 +155,14 @@ def is_length_exact(opened: OpenedAudio, first_sound: bytes) -> bool:
         return counted_s > 0 and abs(counted_s - (_stream_duration_s(opened) or 0)) < _MOST_PADDING_S
     # A container's own duration is that of its longest stream, which may be a picture or a film.
     return container in _COUNTING_CONTAINERS and (bool(opened.stream.duration) or len(opened.container.streams) == 1)
+
+
+def is_length_guess(opened: OpenedAudio) -> bool:
+    """Whether libav takes the bit rate of the first frames for that of the whole file, although the frames differ in
+    size: the length may be wrong by half. Only for a length that is not exact."""
+    sizes = [packet.size for packet in opened.first_packets]
+    is_by_bit_rate = opened.container.format.name in formats.UNFRAMED_CONTAINERS
+    return is_by_bit_rate and max(sizes, default=0) - min(sizes, default=0) > _MOST_FRAME_PADDING_BYTES
 
 
 def counted_samples(head: bytes) -> int:
