@@ -6,6 +6,7 @@ import functools
 import os
 import stat
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -123,6 +124,22 @@ class FileOpener:
             return self._is_inside(os.readlink(f"/proc/self/fd/{found}"))
         finally:
             os.close(found)
+
+    def as_on_disk(self, path: str) -> str:
+        """The path with the names that are there, where the disk has their accents in the other form: macOS takes a
+        letter and its accent apart. The path itself when there is no such file where the node may read. Blocks."""
+        try:
+            self.check(path)
+        except SourceRefused:
+            return path
+        found = "/"
+        for name in path.strip("/").split("/"):
+            forms = (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))
+            there = (below for form in forms if os.path.lexists(below := os.path.join(found, form)))
+            found = next(there, "")
+            if not found:
+                return path
+        return found if self.has(found) else path
 
     def names_in(self, folder: str) -> tuple[str, ...]:
         """The names of a folder's entries, in no order; empty for a folder that may not be read. Blocks."""

@@ -193,6 +193,7 @@ class SourceOpener:
         if uri.kind == "sound":
             return self.sounds.open(uri)
         if uri.kind == "file":
+            uri = await self._as_on_disk(uri)
             try:
                 return await self._expand(await self._files.open(uri), self._client.for_source(), uri)
             except IsFolderError as folder:
@@ -286,7 +287,7 @@ class SourceOpener:
                 admitted = self.admit(client_uri(path, came_through_proxy))
             except RequestError:
                 return False
-            return admitted.kind == "file" and self._files.has(admitted.path)
+            return admitted.kind == "file" and self._files.has(self._files.as_on_disk(admitted.path))
 
         default = DEFAULT_SEARCH if self._resolver is None else self._resolver.default_search
         meant = partial(what_is_meant, text, searches=self.searches, default_search=default, is_there=is_there)
@@ -361,6 +362,16 @@ class SourceOpener:
 
     def _admit(self, uri: SourceUri) -> SourceUri:
         return self._policy.admit(uri.absolute(os.getcwd()))
+
+    async def _as_on_disk(self, uri: SourceUri) -> SourceUri:
+        """The file under its name on the disk, see `FileOpener.as_on_disk`. Raises `PlayError`."""
+        if uri.path.isascii():
+            return uri
+        path = await self._files.run(partial(self._files.as_on_disk, uri.path))
+        try:
+            return uri if path == uri.path else self._admit(uri.at(path))
+        except RequestError as error:
+            raise admission_error(error) from error
 
     async def _fetch_unresolved(self, uri: SourceUri) -> OpenedSource | Playlist:
         """As `_fetch`, on a node without a resolver: the failure of a page names the resolver in its hint."""
