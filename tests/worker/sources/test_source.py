@@ -21,6 +21,7 @@ from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.core.memory_budget import LEAST_AHEAD_FROM, LESS_AHEAD_FROM
 from tonearm.decoder.messages import (
     DATA_CHUNK_BYTES,
+    BeginAt,
     Data,
     DataFailed,
     Decoded,
@@ -28,6 +29,7 @@ from tonearm.decoder.messages import (
     Opened,
     OpenSource,
     ReadRequest,
+    SeekSource,
     TitleAt,
     Titled,
 )
@@ -184,6 +186,24 @@ def test_opus_after_another_codec_is_decoded() -> None:
     assert begin > SAMPLE_RATE_HZ // 3
     across = samples_of(store.read(0, store.end)).astype(int)
     assert np.abs(across[begin:] - samples_of(expected.read(0, expected.end))).max() <= 2
+
+
+@pytest.mark.parametrize("encode", [wav, opus])
+def test_a_stream_that_finds_positions_itself_plays_from_its_beginning_again(encode: Callable[[Signal], bytes]) -> None:
+    """As HLS does, in PCM or in packets."""
+    begin = BeginAt(0, 0)
+    bench = Bench(encode(music(2.0)), structs.replace(open_order(7, 3, None, is_seekable=False), begin=begin))
+    bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+    assert [type(bench.next_report()) for _ in range(2)] == [Opened, Decoded]
+    played = bench.source.cursor.store
+    sound = played.read(0, SAMPLE_RATE_HZ)
+    played.release_before(2 * SAMPLE_RATE_HZ)
+    bench.source.seek(SeekSource(7, 3, 4, 0, begin))
+    bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+    assert [type(bench.next_report()) for _ in range(2)] == [Opened, Decoded]
+    again = bench.source.cursor.store
+    assert (again.start, again.end) == (0, 2 * SAMPLE_RATE_HZ)
+    assert again.read(0, SAMPLE_RATE_HZ) == sound
 
 
 @pytest.mark.parametrize("is_seekable", [True, False])

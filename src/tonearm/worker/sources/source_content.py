@@ -57,7 +57,7 @@ class _Clock:
 class SourceContent:
     """Reads one source, after `open`. Only for the thread that decodes it.
 
-    The caller reads `packets`, or calls `decode_block` where `packets` is None; both return nothing only at the end.
+    The caller calls `take_packets`, or `decode_block` where `packets` is None; both return nothing only at the end.
     All methods may raise PlayError. `now_s` is a monotonic clock.
     """
 
@@ -151,6 +151,12 @@ class SourceContent:
         assert self._media is not None
         return self._media.decode_block()
 
+    def take_packets(self, at_least_samples: int) -> list[SourcePacket]:
+        """As `OpusPackets.take`."""
+        self._begun = None
+        assert self.packets is not None
+        return self.packets.take(at_least_samples)
+
     def read_again_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
         """As `read_up_to`, but from the start. Raises PlayError when this takes too long, even in the middle of a
         step."""
@@ -171,7 +177,7 @@ class SourceContent:
                 self._media.timed.limit(until_s - self._now_s(), _READ_TOO_SLOWLY)
             yield
             if self.packets is not None:
-                packets = self.packets.take(DECODED_STEP_SAMPLES)
+                packets = self.take_packets(DECODED_STEP_SAMPLES)
                 passed = packets[-1].audible_to if packets else passed
                 preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
                 has_more = bool(packets) or self.begin_next_part(passed)
