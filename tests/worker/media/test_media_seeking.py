@@ -1,12 +1,13 @@
 """Seeks are exact: the audio after a seek is that of a continuous decode from there on."""
 
+import struct
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import pytest
 
-from tests.support.audio_files import encoded, flac, itunes_m4a, m4a, mp3, music, opus, vorbis, wav
+from tests.support.audio_files import Signal, encoded, flac, itunes_m4a, m4a, mp3, music, opus, vorbis, wav
 from tests.support.media_files import (
     CountingReader,
     Samples,
@@ -27,12 +28,20 @@ SECONDS = 5.0
 # Sought one after the other, in samples at 48 kHz: back, forth, near both ends.
 SEEKS = (120_001, 1, 200_111, 239_900, 999)
 
+
+def adpcm(signal: Signal, rate_hz: int) -> bytes:
+    """A WAV file with the bytes per second that its blocks have, 1024 for 1017 samples. libav writes others."""
+    file = encoded("wav", "adpcm_ima_wav", signal, rate_hz)
+    return file[:28] + struct.pack("<I", rate_hz * 1024 // 1017) + file[32:]
+
+
 FILES: dict[str, Callable[[], bytes]] = {
     "wav": lambda: wav(music(SECONDS)),
     "wav 24 bit mono 8 kHz": lambda: wav(music(SECONDS, 8000, channels=1), 8000, coding="s24"),
     "wav 44.1 kHz": lambda: wav(music(SECONDS, 44_100), 44_100),
     "wav 44.101 kHz": lambda: wav(music(SECONDS, 44_101), 44_101),
     "mu-law": lambda: wav(music(SECONDS, 8000), 8000, coding="mulaw"),
+    "adpcm, whose packets have several frames": lambda: adpcm(music(SECONDS, 40_680), 40_680),
     "flac": lambda: flac(music(SECONDS)),
     "flac 96 kHz": lambda: flac(music(SECONDS, 96_000), 96_000),
     "flac in ogg": lambda: encoded("ogg", "flac", music(SECONDS)),

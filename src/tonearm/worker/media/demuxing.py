@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, pairwise
 from math import gcd
 from typing import Final
 
@@ -72,7 +72,16 @@ class PacketDecoder:
                 # libav assumes a short block before each block (vorbis_packet in libavformat/oggparsevorbis.c). So the
                 # first short block after a long one begins too late. Its end is right.
                 frames[0].pts = packet.pts + packet.duration - frames[0].samples
+            if len(frames) > 1:
+                self._give_timestamps(frames)
         return frames
+
+    def _give_timestamps(self, frames: list[AudioFrame]) -> None:
+        """Gives the frames of one packet, of which only the first may have a timestamp, those that follow from it."""
+        for before, frame in pairwise(frames):
+            if frame.pts is None and before.pts is not None and self._stream.time_base:
+                tick_s = Fraction(self._stream.time_base.numerator, self._stream.time_base.denominator)
+                frame.pts = before.pts + round(before.samples / (before.sample_rate * tick_s))
 
     def restart(self) -> None:
         if self.codec is not None:
