@@ -112,6 +112,42 @@ def assert_same(got: Samples, wanted: Samples, steps: int = 1) -> None:
     assert np.abs(got.astype(int) - wanted.astype(int)).max() <= steps
 
 
+@pytest.mark.parametrize(("rate_hz", "bit_rate"), [(44_100, 128_000), (48_000, 192_000), (22_050, 64_000)])
+def test_a_seek_in_an_mp3_of_constant_bit_rate_from_a_server_reads_little(rate_hz: int, bit_rate: int) -> None:
+    """All before the position would have to be fetched. It is as exact as in a file that is read."""
+    file = mp3(music(20.0, rate_hz), rate_hz, bit_rate=bit_rate) + b"TAG" + bytes(125)
+    whole = decode_bytes(file)
+    media = open_bytes(file, reader=(reader := CountingReader(file)), is_remote=True)
+    for sample in (800_017, 12_345, 480_000, 959_000, 999):
+        read_bytes = reader.read_bytes
+        media.seek(sample)
+        got = samples_of(media.decode(4800))
+        assert reader.read_bytes - read_bytes <= 64 * 1024
+        assert_same(np.concatenate((got, decode_rest(media))), whole[sample:], steps=2)
+
+
+def test_what_follows_behind_the_count_of_an_mp3_from_a_server_is_heard() -> None:
+    """As where a jingle was added, and the header was left as it was."""
+    jingle = {"write_xing": "0", "id3v2_version": "0"}
+    file = mp3(music(10.0, 44_100)) + mp3(music(0.4, 44_100), options=jingle)
+    whole = decode_bytes(file)
+    assert len(whole) > 10.3 * SECOND
+    media = open_bytes(file, is_remote=True)
+    assert media.facts.is_length_exact
+    assert_same(decode_rest(media), whole)
+    media.seek(9 * SECOND)
+    assert abs(len(decode_rest(media)) - (len(whole) - 9 * SECOND)) < 1152 * 2
+
+
+@pytest.mark.parametrize("kind", ["mp3 VBR without Xing", "mp3 without Xing"])
+def test_a_seek_in_another_mp3_from_a_server_is_exact_too(kind: str) -> None:
+    file, whole = file_and_sound(kind)
+    media = open_bytes(file, is_remote=True)
+    for sample in SEEKS:
+        media.seek(sample)
+        assert_same(decode_rest(media), whole[sample:])
+
+
 def test_a_seek_behind_the_end_gives_the_end_and_one_can_seek_back() -> None:
     file = mp3(music(SECONDS, 44_100))
     media = open_bytes(file)

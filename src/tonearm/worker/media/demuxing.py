@@ -21,6 +21,7 @@ from av.container import InputContainer
 from av.packet import Packet
 
 from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.core.mpeg_frames import frame_at
 from tonearm.worker.media import formats
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
@@ -29,6 +30,7 @@ from tonearm.worker.reading.guarded_reader import GuardedReader
 MAX_BAD_PACKETS_IN_A_ROW: Final = 250
 # After an error a demuxer usually continues after the damage at the next call. A demuxer that cannot fails for ever.
 MAX_DEMUX_ERRORS_IN_A_ROW: Final = 32
+_MOST_UNEVEN_BYTES: Final = 2  # of some frames of a constant bit rate beside those of their mean length
 _TRIMMING: Final = struct.Struct("<II")  # AV_PKT_DATA_SKIP_SAMPLES
 
 
@@ -210,6 +212,50 @@ class SourcePositions:
         # libav takes timestamps of 64 bits.
         position_s = min(position / self.sample_rate_hz, formats.MAX_LENGTH_S)
         return self.first_timestamp + int(position_s / self.time_base)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantFrames:
+    """The frames of an MP3 of constant bit rate: the place of a frame in the file gives its position.
+
+    `first_byte` and `first_timestamp` are those of the first frame, `mean_bytes` is the mean length of a frame.
+    `end_byte` is where the last one ends.
+    """
+
+    first_byte: int
+    first_timestamp: int
+    mean_bytes: Fraction
+    samples: int
+    end_byte: int
+
+    @classmethod
+    def of(
+        cls, first_packets: "list[Packet[AudioStream]]", sample_rate_hz: int, samples: int, size_bytes: int
+    ) -> "ConstantFrames | None":
+        """None when the file has not that constant bit rate. `samples` and `size_bytes` are those of the whole file."""
+        first = first_packets[0]
+        frame = frame_at(bytes(first), 0)
+        if frame is None or first.pos is None or first.pts is None:
+            return None
+        bit_rate = int(round(8 * frame.length_bytes / frame.length_s, -3))  # all bit rates of MPEG are whole kilobits
+        frame_samples = round(frame.length_s * sample_rate_hz)
+        mean_bytes = Fraction(bit_rate * frame_samples, 8 * sample_rate_hz)
+        begun_bytes = sum(packet.size for packet in first_packets)
+        is_padded_evenly = abs(begun_bytes - mean_bytes * len(first_packets)) < _MOST_UNEVEN_BYTES
+        frames_bytes = round(mean_bytes * (samples // frame_samples))
+        # An encoder may count its header as a frame, or not.
+        is_constant = abs(size_bytes - frames_bytes) <= 2 * mean_bytes
+        if not (is_padded_evenly and is_constant):
+            return None
+        return cls(first.pos, first.pts, mean_bytes, frame_samples, first.pos + frames_bytes)
+
+    def error_of(self, packet: "Packet[AudioStream]", positions: SourcePositions) -> int:
+        """How far the packet's true position is behind that of its timestamp."""
+        if packet.pos is None or packet.pts is None:
+            return 0
+        passed_s = (packet.pts - self.first_timestamp) * positions.time_base
+        frames = round((packet.pos - self.first_byte) / self.mean_bytes)
+        return frames * self.samples - round(passed_s * positions.sample_rate_hz)
 
 
 def _vorbis_unit(stream: AudioStream) -> int | None:

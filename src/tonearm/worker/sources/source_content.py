@@ -215,6 +215,7 @@ class SourceContent:
             is_live=order.is_live,
             titles=self._titles,
             audio=order.audio,
+            is_remote=not order.has_descriptor,
             now_s=self._now_s,
         )
         self.packets = self._media.take_opus_packets() if self._wants_packets else None
