@@ -5,7 +5,20 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.audio_files import encoded, flac, id3, itunes_m4a, live_mp3, m4a, mp3, music, opus, vorbis, wav
+from tests.support.audio_files import (
+    encoded,
+    flac,
+    id3,
+    itunes_m4a,
+    live_mp3,
+    m4a,
+    mp3,
+    music,
+    opus,
+    variable_mp3,
+    vorbis,
+    wav,
+)
 from tests.support.media_files import UnseekableReader, decode_rest, open_bytes
 from tests.support.vorbis_blocks import vorbis_with_short_blocks
 from tonearm.core.opened_source import OpenedSource
@@ -67,9 +80,7 @@ def test_a_length_from_size_and_bit_rate_is_not_exact(kind: str) -> None:
 
 
 def test_only_frames_of_different_sizes_make_an_estimate_a_guess() -> None:
-    variable = encoded(
-        "mp3", "libmp3lame", MUSIC_44, 44_100, codec_options={"flags": "+qscale", "global_quality": str(2 * 118)}
-    )
+    variable = variable_mp3(MUSIC_44)
     guesses = [without_count(variable), encoded("adts", "aac", MUSIC_44, 44_100)]
     others = [variable, without_count(mp3(MUSIC_44)), m4a(MUSIC_44)]
     assert [open_bytes(file).facts.is_length_guess for file in (*guesses, *others)] == [True, True, False, False, False]

@@ -30,6 +30,7 @@ from tonearm.worker.reading.guarded_reader import GuardedReader
 MAX_BAD_PACKETS_IN_A_ROW: Final = 250
 # After an error a demuxer usually continues after the damage at the next call. A demuxer that cannot fails for ever.
 MAX_DEMUX_ERRORS_IN_A_ROW: Final = 32
+_LOWEST_BIT_RATE: Final = 32_000  # of MPEG 1
 _MOST_UNEVEN_BYTES: Final = 2  # of some frames of a constant bit rate beside those of their mean length
 _TRIMMING: Final = struct.Struct("<II")  # AV_PKT_DATA_SKIP_SAMPLES
 
@@ -232,7 +233,7 @@ class ConstantFrames:
     def of(
         cls, first_packets: "list[Packet[AudioStream]]", sample_rate_hz: int, samples: int, size_bytes: int
     ) -> "ConstantFrames | None":
-        """None when the file has not that constant bit rate. `samples` and `size_bytes` are those of the whole file."""
+        """None for a variable bit rate. `samples` and `size_bytes` are those that the file's header counts, or 0."""
         first = first_packets[0]
         frame = frame_at(bytes(first), 0)
         if frame is None or first.pos is None or first.pts is None:
@@ -243,8 +244,8 @@ class ConstantFrames:
         begun_bytes = sum(packet.size for packet in first_packets)
         is_padded_evenly = abs(begun_bytes - mean_bytes * len(first_packets)) < _MOST_UNEVEN_BYTES
         frames_bytes = round(mean_bytes * (samples // frame_samples))
-        # An encoder may count its header as a frame, or not.
-        is_constant = abs(size_bytes - frames_bytes) <= 2 * mean_bytes
+        # An encoder may count its header as a frame, or not. Without a count, silence may come at the lowest bit rate.
+        is_constant = abs(size_bytes - frames_bytes) <= 2 * mean_bytes if samples else bit_rate > _LOWEST_BIT_RATE
         if not (is_padded_evenly and is_constant):
             return None
         return cls(first.pos, first.pts, mean_bytes, frame_samples, first.pos + frames_bytes)

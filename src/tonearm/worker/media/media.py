@@ -134,12 +134,14 @@ def open_media(
         is_exact=is_length_exact(opened, first_sound.head),
     )
     constant: ConstantFrames | None = None
-    if is_remote and facts.is_length_exact and (file_bytes := constant_rate_bytes(first_sound.head)):
-        rate_hz, samples = opened.first_frames[0].sample_rate, counted_samples(first_sound.head)
-        constant = ConstantFrames.of(opened.first_packets, rate_hz, samples, file_bytes)
+    samples = counted_samples(first_sound.head)
+    # Where libav does not believe the count, it does not find places by it.
+    if is_remote and facts.is_seekable and facts.is_length_exact is (samples > 0) and facts.probe_name == "mp3":
+        rate_hz, counted_bytes = opened.first_frames[0].sample_rate, constant_rate_bytes(first_sound.head)
+        constant = ConstantFrames.of(opened.first_packets, rate_hz, samples, counted_bytes)
     block_samples = LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES
     audible_samples = audible_source_samples(opened)
-    if constant is not None and abs((size_bytes or 0) - constant.end_byte) < _MOST_TAG_BYTES:
+    if constant is not None and samples and abs((size_bytes or 0) - constant.end_byte) < _MOST_TAG_BYTES:
         # libav does not cut the end after a seek by the bit rate, since its timestamps may be off by a frame.
         audible_samples = whole_source_samples(opened)
     return Media(opened, timed, guard, facts, titles, ogg, constant, audible_samples, block_samples)
