@@ -188,6 +188,37 @@ def test_opus_after_another_codec_is_decoded() -> None:
     assert np.abs(across[begin:] - samples_of(expected.read(0, expected.end))).max() <= 2
 
 
+@pytest.mark.parametrize("encode", [mp3, opus])
+@pytest.mark.parametrize("left_out", [1, 3, 4])
+def test_parts_that_cannot_be_played_are_left_out_unless_they_are_many(
+    left_out: int, encode: Callable[[Signal], bytes]
+) -> None:
+    """As an advertisement without sound in HLS."""
+    first, last, silent = encode(music(1.0)), encode(music(1.0, seed=2)), b"no sound " * 20_000
+    parts = [first, *[silent] * left_out, last]
+    bench = Bench(b"".join(parts), open_order(7, 3, None, is_seekable=False))
+    bench.part_ends = list(itertools.accumulate(map(len, parts)))
+    assert isinstance(bench.next_report(), Opened)
+    bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+    ended = bench.next_report()
+    if left_out == 4:
+        assert isinstance(ended, Failed)
+        assert (ended.failure.code, ended.gave_audio) == (FailureCode.NOT_AUDIO, True)
+    else:
+        assert isinstance(ended, Decoded)
+        assert bench.source.cursor.store.end > 1.9 * SAMPLE_RATE_HZ
+
+
+def test_parts_that_cannot_be_played_may_be_the_last() -> None:
+    parts = [opus(music(1.0)), b"no sound " * 20_000]
+    bench = Bench(b"".join(parts), open_order(7, 3, None, is_seekable=False))
+    bench.part_ends = list(itertools.accumulate(map(len, parts)))
+    assert isinstance(bench.next_report(), Opened)
+    bench.source.used(SAMPLE_RATE_HZ, Use(is_current=True))
+    assert isinstance(bench.next_report(), Decoded)
+    assert bench.source.cursor.store.end == SAMPLE_RATE_HZ
+
+
 @pytest.mark.parametrize("encode", [wav, opus])
 def test_a_stream_that_finds_positions_itself_plays_from_its_beginning_again(encode: Callable[[Signal], bytes]) -> None:
     """As HLS does, in PCM or in packets."""

@@ -4,10 +4,10 @@ from collections.abc import Callable, Generator
 from fractions import Fraction
 from typing import Final
 
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, BeginAt, OpenSource
+from tonearm.decoder.messages import DATA_CHUNK_BYTES, FIRST_OVERLAY_SOURCE, BeginAt, OpenSource
 from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_decoding import PacketDecoding
@@ -24,6 +24,10 @@ _READ_TOO_SLOWLY: Final = PlayFailure(
     Stage.DECODE,
     "The decoder process died, and the source cannot be read to its position in time.",
     "Play the track again.",
+)
+_MOST_PARTS_LEFT_OUT: Final = 3
+_OF_ONE_PART: Final = frozenset(
+    {FailureCode.NO_AUDIO_STREAM, FailureCode.UNSUPPORTED_CODEC, FailureCode.NOT_AUDIO, FailureCode.CORRUPT}
 )
 # With a larger difference the timestamps have restarted in between.
 _MOST_ROUNDED_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
@@ -105,12 +109,11 @@ class SourceContent:
     def begin_next_part(self, sample: int) -> bool:
         """Continues with the next part, which begins at this sample of the source. It may have another encoding and
         other timestamps, so the demuxer restarts. False when there is no next part."""
-        assert self._media is not None
-        link = self._media.next_link
-        if not link and not self._reader.begin_next_part():
-            return False
         self._wants_packets = self.packets is not None  # packets follow only packets
-        facts = self._reopen(link)
+        link = b"" if self._media is None else self._media.next_link
+        facts = self._reopen(link) if link else self._open_next_part()
+        if facts is None:
+            return False
         self._clock.set(self._media, sample)
         if self._titles is not None:
             self._titles.part_begins(sample - self._order.start_sample, facts.title if link else None)
@@ -148,8 +151,7 @@ class SourceContent:
 
     def decode_block(self) -> bytes:
         self._begun = None
-        assert self._media is not None
-        return self._media.decode_block()
+        return b"" if self._media is None else self._media.decode_block()
 
     def take_packets(self, at_least_samples: int) -> list[SourcePacket]:
         """As `OpusPackets.take`."""
@@ -186,7 +188,8 @@ class SourceContent:
                 pcm = decoded[(sample - passed) * SAMPLE_BLOCK_BYTES :]
                 passed += len(decoded) // SAMPLE_BLOCK_BYTES
                 has_more = bool(decoded) or self.begin_next_part(passed)
-        self._media.timed.unlimit()
+        if self._media is not None:
+            self._media.timed.unlimit()
         return pcm if self.packets is None else preroll
 
     def close(self) -> None:
@@ -194,6 +197,23 @@ class SourceContent:
         if self._media is not None:
             media, self._media = self._media, None
             media.close()
+
+    def _open_next_part(self) -> SourceFacts | None:
+        """Opens the next part of the reader; None at the end. In HLS, parts without playable audio are left out, as
+        advertisements or cut off segments may be, but not too many in a row."""
+        for left in reversed(range(_MOST_PARTS_LEFT_OUT + 1)):
+            if not self._reader.begin_next_part():
+                return None
+            try:
+                return self._reopen()
+            except PlayError as error:
+                # A station, which has a content type, may send a part without end.
+                if not left or self._order.content_type or error.failure.code not in _OF_ONE_PART:
+                    raise
+            self.packets = None
+            while self._reader.read(DATA_CHUNK_BYTES):
+                pass
+        return None
 
     def _reopen(self, first: bytes = b"") -> SourceFacts:
         facts = self._open_media(first).facts
