@@ -32,6 +32,16 @@ def test_without_known_ends_tracks_join(here: Track, there: Track) -> None:
     assert fade_of_skip(replace(FIVE, on_skip=True), here, 0, there) is None
 
 
+def test_a_track_whose_end_is_a_guess_does_not_fade_before_it_unless_it_is_skipped() -> None:
+    guessed = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_guess=True))
+    assert fade_at_end(FIVE, guessed, track(60_000)) is None
+    assert fade_at_end(FIVE, replace(guessed, end_ms=70_000), track(60_000)) is None
+    assert fade_at_end(FIVE, replace(guessed, end_ms=50_000), track(60_000)) == FadeTime(45_000, 5_000)
+    assert fade_at_end(FIVE, track(60_000), guessed) == FadeTime(55_000, 5_000)
+    skipping = replace(FIVE, on_skip=True)
+    assert fade_of_skip(skipping, guessed, 20_000, track(60_000)) == FadeTime(20_000, 5_000)
+
+
 def test_without_the_wish_for_it_a_skip_does_not_fade() -> None:
     assert fade_of_skip(FIVE, track(60_000), 20_000, track(60_000)) is None
 

@@ -7,7 +7,20 @@ from typing import Final
 import numpy as np
 import pytest
 
-from tests.support.audio_files import Signal, encoded, flac, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
+from tests.support.audio_files import (
+    Signal,
+    encoded,
+    flac,
+    m4a,
+    mp3,
+    music,
+    opus,
+    pcm_of,
+    tone,
+    variable_mp3,
+    vorbis,
+    wav,
+)
 from tests.support.e2e_players import Heard, hear_all
 from tests.support.media_files import loudest_hz, samples_of, snr_db
 from tests.support.media_server import MediaServer, media, redirect
@@ -52,7 +65,7 @@ LOSSLESS: Final[dict[str, tuple[Callable[[], bytes], float]]] = {
 
 LOSSY: Final[dict[str, Callable[[], bytes]]] = {
     "8 kHz.wav": lambda: wav(sine(8000), 8000),
-    "VBR.mp3": lambda: mp3(sine(44_100), bit_rate=None, codec_options={"q": "2"}),
+    "VBR.mp3": lambda: variable_mp3(sine(44_100)),
     "CBR.mp3": lambda: mp3(sine(44_100)),
     "index first.m4a": lambda: m4a(sine(44_100)),
     "index last.m4a": lambda: m4a(sine(44_100), index_first=False),

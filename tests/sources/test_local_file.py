@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
+from typing import Literal, TypeAlias
+from unicodedata import normalize
 
 import pytest
 
@@ -16,6 +19,8 @@ from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
+
+Form: TypeAlias = Literal["NFC", "NFD"]
 
 
 def open_below(folder: Path) -> list[str]:
@@ -55,6 +60,46 @@ async def test_paths_and_file_uris(music: Path) -> None:
             assert await content(uri) == b"sound"
             assert await content(uri, (str(music),)) == b"sound"
     assert await content(f"file://localhost{music}/a%20song%20%231.mp3") == b"sound"
+
+
+@pytest.mark.parametrize(("on_disk", "asked"), [("NFD", "NFC"), ("NFC", "NFD")])
+async def test_a_file_is_found_whichever_way_its_accents_are_written(music: Path, on_disk: Form, asked: Form) -> None:
+    """As in a folder that was copied from macOS."""
+
+    def path(*forms: Form) -> Path:
+        return music.joinpath(*map(normalize, forms, ("Müsli", "Café.mp3")))
+
+    path(on_disk).mkdir()
+    path(on_disk, on_disk).write_bytes(b"sound")
+    inside = (str(music),)
+    for wanted in (path(asked, asked), path(on_disk, asked), path(asked, on_disk), path(on_disk, on_disk)):
+        assert await content(str(wanted), inside) == b"sound"
+    folder = await playlist_of(str(path(asked)), files=inside)
+    assert [entry.uri.path for entry in folder.entries] == [str(path(on_disk, on_disk))]
+    blocked = re.compile(re.escape(parse_source_uri(str(path(on_disk, on_disk))).normalised))
+    failure = await failure_of(str(path(asked, asked)), blocked=[blocked])
+    assert failure.code == FailureCode.SOURCE_BLOCKED
+    # Of two files the exact name counts.
+    path(on_disk, asked).write_bytes(b"other")
+    assert await content(str(path(on_disk, asked))) == b"other"
+    assert await content(str(path(asked, on_disk))) == b"sound"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_another_form_of_a_name_leads_out_of_no_folder(music: Path, form: Form) -> None:
+    other: Form = "NFD" if form == "NFC" else "NFC"
+    other_one = music.parent / normalize(form, "Gehör")
+    other_one.mkdir()
+    (other_one / "a.mp3").write_bytes(b"secret")
+    permitted = music.parent / normalize(other, "Gehör")
+    permitted.mkdir()
+    assert (await failure_of(f"{permitted}/a.mp3", files=(str(permitted),))).code == FailureCode.FILE_MISSING
+    permitted.rmdir()  # so the other one is meant
+    assert await content(f"{permitted}/a.mp3", (str(permitted),)) == b"secret"
+    assert await content(str(other_one / "a.mp3"), (str(permitted),)) == b"secret"
+    (music / normalize(form, "lïnk.mp3")).symlink_to(music.parent / "secret.mp3")
+    refused = await failure_of(f"{music}/{normalize(other, 'lïnk.mp3')}", files=(str(music),))
+    assert refused.code == FailureCode.FILE_MISSING
 
 
 async def test_a_list_that_takes_a_file_for_a_folder_leaves_no_file_open(music: Path) -> None:

@@ -262,6 +262,11 @@ class TestCueSheets:
             assert (parsed.start_ms, parsed.end_ms, parsed.given) == (192_493, 240_000, uris[1])
             assert parsed.opened == whole
 
+    def test_names_may_have_any_words_and_quotes_in_them(self) -> None:
+        sheet = CUE.replace("The Album", "SOUNDTRACK no. 1").replace('"One"', '"One (12" Mix)"')
+        listing = parse_listing(sheet.encode())
+        assert (listing.name, listing.entries[0].title) == ("SOUNDTRACK no. 1", 'One (12" Mix)')
+
     async def test_its_entries_are_tracks_with_their_own_names(self, tmp_path: Path) -> None:
         (tmp_path / "x.cue").write_text(CUE)
         playlist = await playlist_of(str(tmp_path / "x.cue"))

@@ -174,6 +174,12 @@ def mp3(signal: Signal, rate_hz: int = 44_100, *, bit_rate: int | None = 192_000
     return encoded("mp3", "libmp3lame", signal, rate_hz, bit_rate=bit_rate, **more)
 
 
+def variable_mp3(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
+    """An MP3 of variable bit rate."""
+    quality = {"flags": "+qscale", "global_quality": str(2 * 118)}  # LAME's V2, in libav's units
+    return mp3(signal, rate_hz, bit_rate=None, codec_options=quality, **more)
+
+
 def live_mp3(signal: Signal) -> bytes:
     """As stations send it: 128 kbit/s, 44.1 kHz, without a head that tells a length."""
     return mp3(signal, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})

@@ -73,10 +73,16 @@ def open_bytes(
     is_live: bool = False,
     audio: str = "",
     size_bytes: int | None = None,
+    is_remote: bool = False,
 ) -> Media:
-    size_bytes = size_bytes or len(file) or None
     return open_media(
-        reader or io.BytesIO(file), name="song", content_type=None, size_bytes=size_bytes, is_live=is_live, audio=audio
+        reader or io.BytesIO(file),
+        name="song",
+        content_type=None,
+        size_bytes=size_bytes or len(file) or None,
+        is_live=is_live,
+        audio=audio,
+        is_remote=is_remote,
     )
 
 

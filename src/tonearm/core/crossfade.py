@@ -60,11 +60,18 @@ class FadeTime:
 def fade_at_end(
     settings: CrossfadeSettings, current: Track, next_track: Track, rate: float = 1.0, from_ms: int = 0
 ) -> FadeTime | None:
-    """The fade from the end of `current` into `next_track`; None: they join without a fade.
+    """The fade from the end of `current` into `next_track`; None: they join without a fade. So they do when that end is
+    a guess: the fade might cut off a part of `current`.
 
     The fade takes at most half of either track, in playback time at `rate` (seconds of the file per second played). It
     begins at the position `from_ms` or later, and is shorter when `from_ms` is late.
     """
+    return None if current.is_end_a_guess else _fade_before_end(settings, current, next_track, rate, from_ms)
+
+
+def _fade_before_end(
+    settings: CrossfadeSettings, current: Track, next_track: Track, rate: float, from_ms: int = 0
+) -> FadeTime | None:
     this, other = _part_ms(current), _part_ms(next_track)
     if not settings.duration_ms or this is None or other is None:
         return None
@@ -81,7 +88,7 @@ def fade_of_skip(
     settings: CrossfadeSettings, current: Track, position_ms: int, next_track: Track, rate: float = 1.0
 ) -> FadeTime | None:
     """The fade of a skip at `position_ms`, with `rate` as in `fade_at_end`. None: the current track ends at once."""
-    longest = fade_at_end(settings, current, next_track, rate) if settings.on_skip else None
+    longest = _fade_before_end(settings, current, next_track, rate) if settings.on_skip else None
     part = _part_ms(current)
     if longest is None or part is None:
         return None

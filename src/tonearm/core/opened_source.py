@@ -188,7 +188,13 @@ class OpenedSource:
         """The `facts` from the decoder, completed by the length, the station and the page that are known here."""
         if self.length_ms and not facts.is_stream:
             is_seekable = facts.is_seekable or self.reader.finds_positions
-            facts = replace(facts, length_ms=self.length_ms, is_length_exact=False, is_seekable=is_seekable)
+            facts = replace(
+                facts,
+                length_ms=self.length_ms,
+                is_length_exact=False,
+                is_length_guess=False,
+                is_seekable=is_seekable,
+            )
         if self.choice is not None:
             facts = replace(facts, form=replace(facts.form, choice=self.choice))
         if self.station_name is not None:

@@ -193,7 +193,10 @@ class SourceUri:
         """A file with its path made absolute by `working_folder`; any other URI unchanged."""
         if self.kind != "file" or self.path.startswith("/"):
             return self
-        path = _normalise_file_path(posixpath.join(working_folder, self.path))
+        return self.at(_normalise_file_path(posixpath.join(working_folder, self.path)))
+
+    def at(self, path: str) -> "SourceUri":
+        """The same file at another path, which the policy has to judge."""
         return replace(self, path=path, normalised=_file_uri(path), is_admitted=False)
 
 

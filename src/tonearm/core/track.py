@@ -109,6 +109,11 @@ class Track:
         ends_ms = [end_ms for end_ms in (self.end_ms, length_ms) if end_ms is not None]
         return min(ends_ms, default=None)
 
+    @property
+    def is_end_a_guess(self) -> bool:
+        """Whether `known_end_ms` may be far off."""
+        return self.info.is_length_guess and (self.end_ms is None or self.end_ms > self.info.length_ms)
+
     def end_ms_after(self, position_ms: int) -> int | None:
         """The known end of a track that plays at this position. An estimated length is wrong once the track plays
         behind it."""

@@ -82,8 +82,8 @@ class SourceFacts:
     `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`, `ogg`, `mp4`,
     `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is the link that a page led to, else None.
     `loudness_lufs` and `album_loudness_lufs` come from tags. `has_picture`: the file contains a cover.
-    `is_length_exact` is False for an estimate, such as one from the bit rate. `has_packets`: the source has Opus
-    packets that can be passed through.
+    `is_length_exact` is False for an estimate, such as one from the bit rate; `is_length_guess` is True for one that
+    may be far off. `has_packets`: the source has Opus packets that can be passed through.
     """
 
     length_ms: int = 0
@@ -99,6 +99,7 @@ class SourceFacts:
     album_loudness_lufs: float | None = None
     album: str | None = None
     is_length_exact: bool = False
+    is_length_guess: bool = False
     has_picture: bool = False
     has_packets: bool = False
     form: SoundForm = UNKNOWN_FORM
@@ -115,6 +116,7 @@ class SourceFacts:
             length_ms=0 if is_stream else self.length_ms or page.length_ms,
             is_seekable=self.is_seekable and not is_stream,
             is_length_exact=self.is_length_exact and not is_stream,
+            is_length_guess=self.is_length_guess and self.length_ms > 0,
             is_stream=is_stream,
             title=self.title or page.title,
             author=self.author or page.author,
@@ -155,7 +157,7 @@ class PageFacts:
 class TrackInfo:
     """The facts about its source that a track shows. `identifier` is the URI as given, `uri` the URI that is opened.
 
-    `is_length_exact` and `has_picture` are not shown.
+    `is_length_exact`, `is_length_guess` and `has_picture` are not shown.
     """
 
     identifier: str
@@ -170,6 +172,7 @@ class TrackInfo:
     source_name: str = "http"
     probe_name: str = ""
     is_length_exact: bool = False
+    is_length_guess: bool = False
     has_picture: bool = False
     form: SoundForm = UNKNOWN_FORM
     mirror: Mirror | None = None
@@ -193,6 +196,7 @@ class TrackInfo:
             isrc=facts.isrc or self.isrc,
             probe_name=facts.probe_name or self.probe_name,
             is_length_exact=facts.is_length_exact and not facts.is_stream,
+            is_length_guess=facts.is_length_guess,
             has_picture=facts.has_picture,
             form=facts.form,
             mirror=facts.mirror,

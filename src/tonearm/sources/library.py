@@ -29,7 +29,7 @@ from tonearm.core.library import (
 from tonearm.core.printable import readable
 from tonearm.core.source_uri import text_of_file
 from tonearm.sources.detached_threads import DetachedThreads
-from tonearm.sources.local_file import SYSTEM_FOLDERS, is_below
+from tonearm.sources.local_file import SYSTEM_FOLDERS, is_below, spelled_on_disk
 
 _MOST_AT_ONCE: Final = 16
 _MOST_IN_FOLDER: Final = 200_000  # entries read per folder; further entries are ignored
@@ -63,7 +63,7 @@ class Library:
     """Lists and searches the `folders` of the settings."""
 
     def __init__(self, settings: LibrarySettings) -> None:
-        self._folders = tuple(map(os.path.abspath, settings.folders))
+        self._folders = tuple(spelled_on_disk(os.path.abspath(folder)) for folder in settings.folders)
         self._threads = DetachedThreads(_MOST_AT_ONCE)
 
     async def listing(self, path: str, query: str, offset: int, limit: int) -> LibraryListing:

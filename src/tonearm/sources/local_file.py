@@ -6,6 +6,7 @@ import functools
 import os
 import stat
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -63,7 +64,7 @@ class FileOpener:
         self._real_roots: tuple[str, ...] = ()
         if not isinstance(permitted, bool):
             self._roots = tuple(os.path.abspath(root) for root in permitted)
-            self._real_roots = tuple(os.path.realpath(root) for root in permitted)
+            self._real_roots = tuple(os.path.realpath(spelled_on_disk(root)) for root in self._roots)
 
     def check(self, path: str) -> None:
         """Raises `SourceRefused` when the text of the path is refused. Touches no disk."""
@@ -123,6 +124,15 @@ class FileOpener:
             return self._is_inside(os.readlink(f"/proc/self/fd/{found}"))
         finally:
             os.close(found)
+
+    def as_on_disk(self, path: str) -> str:
+        """`spelled_on_disk` of the path; the path itself when the node may not read what is there. Blocks."""
+        try:
+            self.check(path)
+        except SourceRefused:
+            return path
+        found = spelled_on_disk(path)
+        return found if found == path or self.has(found) else path
 
     def names_in(self, folder: str) -> tuple[str, ...]:
         """The names of a folder's entries, in no order; empty for a folder that may not be read. Blocks."""
@@ -230,6 +240,19 @@ def hint_for(error: BaseException, otherwise: str) -> str:
     """The hint about an error of the system: about descriptors when there are none left."""
     is_out_of_descriptors = isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
     return OUT_OF_DESCRIPTORS_HINT if is_out_of_descriptors else otherwise
+
+
+def spelled_on_disk(path: str) -> str:
+    """The absolute path with the names that are there, where the disk has their accents in the other form: macOS takes
+    a letter and its accent apart. The path itself when nothing is there. Blocks."""
+    found = "/"
+    for name in path.strip("/").split("/"):
+        forms = (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))
+        there = (below for form in forms if os.path.lexists(below := os.path.join(found, form)))
+        found = next(there, "")
+        if not found:
+            return path
+    return found
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:

@@ -21,6 +21,7 @@ from tonearm.core.opened_source import (
     SourceReader,
     ignore_wait,
     is_html,
+    media_type,
 )
 from tonearm.core.play_queue import Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, is_host_of
@@ -38,7 +39,7 @@ from tonearm.sources.hls.source import open_hls
 from tonearm.sources.http.body import Body
 from tonearm.sources.http.client import Answer, HttpClient, SourceClient
 from tonearm.sources.http.errors import PassingError, admission_error
-from tonearm.sources.http.facts import RemoteFile, empty_error, remote_file
+from tonearm.sources.http.facts import ContentRange, RemoteFile, content_range, empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, is_live_stream, station_name
 from tonearm.sources.http.settings import FetchSettings, PageLink, Renew
@@ -193,6 +194,7 @@ class SourceOpener:
         if uri.kind == "sound":
             return self.sounds.open(uri)
         if uri.kind == "file":
+            uri = await self._as_on_disk(uri)
             try:
                 return await self._expand(await self._files.open(uri), self._client.for_source(), uri)
             except IsFolderError as folder:
@@ -286,7 +288,7 @@ class SourceOpener:
                 admitted = self.admit(client_uri(path, came_through_proxy))
             except RequestError:
                 return False
-            return admitted.kind == "file" and self._files.has(admitted.path)
+            return admitted.kind == "file" and self._files.has(self._files.as_on_disk(admitted.path))
 
         default = DEFAULT_SEARCH if self._resolver is None else self._resolver.default_search
         meant = partial(what_is_meant, text, searches=self.searches, default_search=default, is_there=is_there)
@@ -361,6 +363,16 @@ class SourceOpener:
 
     def _admit(self, uri: SourceUri) -> SourceUri:
         return self._policy.admit(uri.absolute(os.getcwd()))
+
+    async def _as_on_disk(self, uri: SourceUri) -> SourceUri:
+        """The file under its name on the disk, see `FileOpener.as_on_disk`. Raises `PlayError`."""
+        if uri.path.isascii():
+            return uri
+        path = await self._files.run(partial(self._files.as_on_disk, uri.path))
+        try:
+            return uri if path == uri.path else self._admit(uri.at(path))
+        except RequestError as error:
+            raise admission_error(error) from error
 
     async def _fetch_unresolved(self, uri: SourceUri) -> OpenedSource | Playlist:
         """As `_fetch`, on a node without a resolver: the failure of a page names the resolver in its hint."""
@@ -452,6 +464,7 @@ class SourceOpener:
 # The range covers the whole file; the answer shows whether the server supports ranges. Only the first request asks for
 # titles: within a file their bytes would be damage.
 _FIRST_HEADERS: Final[Mapping[str, str]] = {"Range": "bytes=0-", **TITLES_WANTED}
+_LEAST_ASKED_AGAIN_BYTES: Final = 64 * 1024  # not for each page and list
 
 
 async def open_http(client: SourceClient, uri: SourceUri, settings: FetchSettings) -> OpenedSource:
@@ -478,6 +491,8 @@ async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettin
             file = dataclasses.replace(file, is_live=is_live)
         elif file.is_live and is_playlist_type(file.content_type) and await _begins_playlist(body, file):
             file = dataclasses.replace(file, is_live=False)  # radio servers have `icy-` headers for their lists, too
+        elif await _gives_other_ranges(client, file, answer):
+            file = dataclasses.replace(file, is_seekable=True)
     except BaseException:
         answer[0].close()
         raise
@@ -496,6 +511,20 @@ async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettin
         content_type=file.content_type,
         station_name=station_name(response) if file.is_live else None,
     )
+
+
+async def _gives_other_ranges(client: SourceClient, file: RemoteFile, first: Answer) -> bool:
+    """Whether a server that gave the whole file for the range of all bytes, as Tornado does, gives smaller ranges."""
+    last = (file.size_bytes or 0) - 1
+    says_so = media_type(first[0].headers.get("Accept-Ranges")) == "bytes"
+    if file.is_live or file.is_seekable or not says_so or last < _LEAST_ASKED_AGAIN_BYTES:
+        return False
+    try:
+        answer, _ = await client.get(file.final_uri, {"Range": f"bytes={last}-"})
+    except PlayError:
+        return False
+    answer.close()
+    return content_range(answer) == ContentRange(last, file.size_bytes)
 
 
 async def _begins_playlist(body: Body, file: RemoteFile) -> bool:

@@ -91,6 +91,16 @@ class TestWholeStreams:
         assert len(samples) == pytest.approx(3 * 48_000, abs=3 * 1152 + 1024)
         assert loudest_hz(samples[4800:-9600]) == pytest.approx(440, abs=1)
 
+    async def test_a_fragment_of_mp4_that_is_cut_off_ends_a_part(self, server: MediaServer) -> None:
+        """A demuxer would take what follows for the rest of it, to the end of the stream."""
+        made = fmp4(SOUND, 6)
+        uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, made)))
+        half = len(made.segments[2]) // 2
+        server.serve("/hls/2.m4s", in_turn(media(made.segments[2], cut_after=half), status(404)))
+        assert made.init is not None
+        begun = [*made.segments[:2], made.segments[2][:half]]
+        assert await read_parts(uri) == [made.init + b"".join(begun), made.init + b"".join(made.segments[3:])]
+
     async def test_master_playlist_redirects_and_relative_references(self, server: MediaServer) -> None:
         made = ts(SOUND, 2)
         lines = serve_cut(server, made, "/far/away/media")

@@ -105,6 +105,22 @@ async def test_jump_without_ranges_is_refused_in_clear_words(server: MediaServer
         assert await source.reader.read_at(10, 10) == big[10:20]
 
 
+@pytest.mark.parametrize("ranges", [True, False])
+async def test_a_server_that_gives_all_of_a_file_whole_is_asked_for_its_last_byte(
+    server: MediaServer, ranges: bool
+) -> None:
+    """As Tornado answers. Others only say that they have ranges."""
+    says = "Accept-Ranges: bytes\r\n"
+    answer = in_turn(media(BODY, ranges=False, headers=says), media(BODY, ranges=ranges, headers=says))
+    async with opened(server.serve("/a", answer)) as source:
+        assert (source.size_bytes, source.is_seekable) == (len(BODY), ranges)
+        assert await source.reader.read_at(0, 10) == BODY[:10]
+        if ranges:
+            assert await source.reader.read_at(900_000, 10) == BODY[900_000:900_010]
+        assert server.ranges[:2] == ["bytes=0-", f"bytes={len(BODY) - 1}-"]
+        assert len(server.requests) == 2 + ranges
+
+
 async def test_rewind_without_ranges_while_probing_asks_anew(server: MediaServer) -> None:
     async with opened(server.serve("/a", media(BODY, ranges=False))) as source:
         assert (await read_all(source))[-5:] == BODY[-5:]

@@ -5,7 +5,20 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.audio_files import encoded, flac, id3, itunes_m4a, live_mp3, m4a, mp3, music, opus, vorbis, wav
+from tests.support.audio_files import (
+    encoded,
+    flac,
+    id3,
+    itunes_m4a,
+    live_mp3,
+    m4a,
+    mp3,
+    music,
+    opus,
+    variable_mp3,
+    vorbis,
+    wav,
+)
 from tests.support.media_files import UnseekableReader, decode_rest, open_bytes
 from tests.support.vorbis_blocks import vorbis_with_short_blocks
 from tonearm.core.opened_source import OpenedSource
@@ -66,6 +79,13 @@ def test_a_length_from_size_and_bit_rate_is_not_exact(kind: str) -> None:
     assert not open_bytes(GUESSED[kind]()).facts.is_length_exact
 
 
+def test_only_frames_of_different_sizes_make_an_estimate_a_guess() -> None:
+    variable = variable_mp3(MUSIC_44)
+    guesses = [without_count(variable), encoded("adts", "aac", MUSIC_44, 44_100)]
+    others = [variable, without_count(mp3(MUSIC_44)), m4a(MUSIC_44)]
+    assert [open_bytes(file).facts.is_length_guess for file in (*guesses, *others)] == [True, True, False, False, False]
+
+
 def test_without_ranges_the_length_of_an_mp3_is_guessed() -> None:
     file = mp3(MUSIC_44)
     assert not open_bytes(file, reader=UnseekableReader(file)).facts.is_length_exact
@@ -84,6 +104,10 @@ def test_a_length_from_beside_the_bytes_is_not_exact() -> None:
     opened = OpenedSource(uri, FileReader(-1, DetachedThreads(1)), "list", length_ms=61_000)
     exact = SourceFacts(60_000, is_seekable=True, is_length_exact=True)
     assert not opened.completed(exact).is_length_exact
+    assert not opened.completed(SourceFacts(60_000, is_length_guess=True)).is_length_guess
+    assert (
+        not SourceFacts(is_length_guess=True).completed_by(PageFacts("http://a.example/", length_ms=5)).is_length_guess
+    )
     live = PageFacts("http://radio.example/a", is_live=True)
     assert not exact.completed_by(live).is_length_exact
     assert exact.completed_by(PageFacts("http://radio.example/a", length_ms=59_000)).is_length_exact

@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from tests.support import audio_files
-from tests.support.audio_files import encoded, id3, itunes_m4a, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
+from tests.support.audio_files import (
+    encoded,
+    id3,
+    itunes_m4a,
+    m4a,
+    mp3,
+    music,
+    opus,
+    pcm_of,
+    tone,
+    variable_mp3,
+    vorbis,
+    wav,
+)
 from tests.support.media_files import (
     CountingReader,
     UnseekableReader,
@@ -113,7 +126,7 @@ def test_lossless_formats_keep_the_music_in_its_place(kind: str) -> None:
 LOSSY: dict[str, tuple[str, Callable[[], bytes]]] = {
     "mp3": ("mp3", lambda: mp3(at(44_100))),
     "mp3 48 kHz": ("mp3", lambda: mp3(ORIGINAL, 48_000)),
-    "mp3 VBR": ("mp3", lambda: mp3(at(44_100), bit_rate=None, codec_options={"q": "2"})),
+    "mp3 VBR": ("mp3", lambda: variable_mp3(at(44_100))),
     "opus": ("ogg", lambda: opus(ORIGINAL)),
     "opus 60 ms": ("ogg", lambda: opus(ORIGINAL, codec_options={"frame_duration": "60"})),
     "opus in webm": ("matroska/webm", lambda: opus(ORIGINAL, container="webm")),

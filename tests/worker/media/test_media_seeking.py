@@ -1,12 +1,25 @@
 """Seeks are exact: the audio after a seek is that of a continuous decode from there on."""
 
+import struct
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import pytest
 
-from tests.support.audio_files import encoded, flac, itunes_m4a, m4a, mp3, music, opus, vorbis, wav
+from tests.support.audio_files import (
+    Signal,
+    encoded,
+    flac,
+    itunes_m4a,
+    m4a,
+    mp3,
+    music,
+    opus,
+    variable_mp3,
+    vorbis,
+    wav,
+)
 from tests.support.media_files import (
     CountingReader,
     Samples,
@@ -27,12 +40,20 @@ SECONDS = 5.0
 # Sought one after the other, in samples at 48 kHz: back, forth, near both ends.
 SEEKS = (120_001, 1, 200_111, 239_900, 999)
 
+
+def adpcm(signal: Signal, rate_hz: int) -> bytes:
+    """A WAV file with the bytes per second that its blocks have, 1024 for 1017 samples. libav writes others."""
+    file = encoded("wav", "adpcm_ima_wav", signal, rate_hz)
+    return file[:28] + struct.pack("<I", rate_hz * 1024 // 1017) + file[32:]
+
+
 FILES: dict[str, Callable[[], bytes]] = {
     "wav": lambda: wav(music(SECONDS)),
     "wav 24 bit mono 8 kHz": lambda: wav(music(SECONDS, 8000, channels=1), 8000, coding="s24"),
     "wav 44.1 kHz": lambda: wav(music(SECONDS, 44_100), 44_100),
     "wav 44.101 kHz": lambda: wav(music(SECONDS, 44_101), 44_101),
     "mu-law": lambda: wav(music(SECONDS, 8000), 8000, coding="mulaw"),
+    "adpcm, whose packets have several frames": lambda: adpcm(music(SECONDS, 40_680), 40_680),
     "flac": lambda: flac(music(SECONDS)),
     "flac 96 kHz": lambda: flac(music(SECONDS, 96_000), 96_000),
     "flac in ogg": lambda: encoded("ogg", "flac", music(SECONDS)),
@@ -40,11 +61,9 @@ FILES: dict[str, Callable[[], bytes]] = {
     "alac": lambda: m4a(music(SECONDS, 44_100), codec="alac"),
     "aiff": lambda: encoded("aiff", "pcm_s16be", music(SECONDS)),
     "mp3": lambda: mp3(music(SECONDS, 44_100)),
-    "mp3 VBR": lambda: mp3(music(SECONDS, 44_100), bit_rate=None, codec_options={"q": "4"}),
+    "mp3 VBR": lambda: variable_mp3(music(SECONDS, 44_100)),
     "mp3 without Xing": lambda: mp3(music(SECONDS, 44_100), options={"write_xing": "0", "id3v2_version": "0"}),
-    "mp3 VBR without Xing": lambda: mp3(
-        music(SECONDS, 44_100), bit_rate=None, codec_options={"q": "4"}, options={"write_xing": "0"}
-    ),
+    "mp3 VBR without Xing": lambda: variable_mp3(music(SECONDS, 44_100), options={"write_xing": "0"}),
     "mp3 with few bits": lambda: mp3(music(SECONDS, 22_050), 22_050, bit_rate=16_000),
     "opus": lambda: opus(music(SECONDS)),
     "opus for speech": lambda: opus(music(SECONDS), bit_rate=24_000, codec_options={"application": "voip"}),
@@ -101,6 +120,46 @@ def assert_same(got: Samples, wanted: Samples, steps: int = 1) -> None:
     assert len(got) == len(wanted)
     # A codec's transforms may round one step differently after another beginning.
     assert np.abs(got.astype(int) - wanted.astype(int)).max() <= steps
+
+
+@pytest.mark.parametrize("has_count", [True, False])
+@pytest.mark.parametrize(("rate_hz", "bit_rate"), [(44_100, 128_000), (48_000, 192_000), (22_050, 64_000)])
+def test_a_seek_in_an_mp3_of_constant_bit_rate_from_a_server_reads_little(
+    rate_hz: int, bit_rate: int, has_count: bool
+) -> None:
+    """All before the position would have to be fetched. It is as exact as in a file that is read."""
+    options = {"write_xing": str(int(has_count))}
+    file = mp3(music(20.0, rate_hz), rate_hz, bit_rate=bit_rate, options=options) + b"TAG" + bytes(125)
+    whole = decode_bytes(file)
+    media = open_bytes(file, reader=(reader := CountingReader(file)), is_remote=True)
+    for sample in (800_017, 12_345, 480_000, 959_000, 999):
+        read_bytes = reader.read_bytes
+        media.seek(sample)
+        got = samples_of(media.decode(4800))
+        assert reader.read_bytes - read_bytes <= 64 * 1024
+        assert_same(np.concatenate((got, decode_rest(media))), whole[sample:], steps=2)
+
+
+def test_what_follows_behind_the_count_of_an_mp3_from_a_server_is_heard() -> None:
+    """As where a jingle was added, and the header was left as it was."""
+    jingle = {"write_xing": "0", "id3v2_version": "0"}
+    file = mp3(music(10.0, 44_100)) + mp3(music(0.4, 44_100), options=jingle)
+    whole = decode_bytes(file)
+    assert len(whole) > 10.3 * SECOND
+    media = open_bytes(file, is_remote=True)
+    assert media.facts.is_length_exact
+    assert_same(decode_rest(media), whole)
+    media.seek(9 * SECOND)
+    assert abs(len(decode_rest(media)) - (len(whole) - 9 * SECOND)) < 1152 * 2
+
+
+@pytest.mark.parametrize("kind", ["mp3 VBR", "mp3 VBR without Xing", "mp3 with few bits"])
+def test_a_seek_in_another_mp3_from_a_server_is_exact_too(kind: str) -> None:
+    file, whole = file_and_sound(kind)
+    media = open_bytes(file, is_remote=True)
+    for sample in SEEKS:
+        media.seek(sample)
+        assert_same(decode_rest(media), whole[sample:])
 
 
 def test_a_seek_behind_the_end_gives_the_end_and_one_can_seek_back() -> None:

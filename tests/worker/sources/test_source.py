@@ -21,6 +21,7 @@ from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.core.memory_budget import LEAST_AHEAD_FROM, LESS_AHEAD_FROM
 from tonearm.decoder.messages import (
     DATA_CHUNK_BYTES,
+    BeginAt,
     Data,
     DataFailed,
     Decoded,
@@ -28,6 +29,7 @@ from tonearm.decoder.messages import (
     Opened,
     OpenSource,
     ReadRequest,
+    SeekSource,
     TitleAt,
     Titled,
 )
@@ -186,6 +188,55 @@ def test_opus_after_another_codec_is_decoded() -> None:
     assert np.abs(across[begin:] - samples_of(expected.read(0, expected.end))).max() <= 2
 
 
+@pytest.mark.parametrize("encode", [mp3, opus])
+@pytest.mark.parametrize("left_out", [1, 3, 4])
+def test_parts_that_cannot_be_played_are_left_out_unless_they_are_many(
+    left_out: int, encode: Callable[[Signal], bytes]
+) -> None:
+    """As an advertisement without sound in HLS."""
+    first, last, silent = encode(music(1.0)), encode(music(1.0, seed=2)), b"no sound " * 20_000
+    parts = [first, *[silent] * left_out, last]
+    bench = Bench(b"".join(parts), open_order(7, 3, None, is_seekable=False))
+    bench.part_ends = list(itertools.accumulate(map(len, parts)))
+    assert isinstance(bench.next_report(), Opened)
+    bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+    ended = bench.next_report()
+    if left_out == 4:
+        assert isinstance(ended, Failed)
+        assert (ended.failure.code, ended.gave_audio) == (FailureCode.NOT_AUDIO, True)
+    else:
+        assert isinstance(ended, Decoded)
+        assert bench.source.cursor.store.end > 1.9 * SAMPLE_RATE_HZ
+
+
+def test_parts_that_cannot_be_played_may_be_the_last() -> None:
+    parts = [opus(music(1.0)), b"no sound " * 20_000]
+    bench = Bench(b"".join(parts), open_order(7, 3, None, is_seekable=False))
+    bench.part_ends = list(itertools.accumulate(map(len, parts)))
+    assert isinstance(bench.next_report(), Opened)
+    bench.source.used(SAMPLE_RATE_HZ, Use(is_current=True))
+    assert isinstance(bench.next_report(), Decoded)
+    assert bench.source.cursor.store.end == SAMPLE_RATE_HZ
+
+
+@pytest.mark.parametrize("encode", [wav, opus])
+def test_a_stream_that_finds_positions_itself_plays_from_its_beginning_again(encode: Callable[[Signal], bytes]) -> None:
+    """As HLS does, in PCM or in packets."""
+    begin = BeginAt(0, 0)
+    bench = Bench(encode(music(2.0)), structs.replace(open_order(7, 3, None, is_seekable=False), begin=begin))
+    bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+    assert [type(bench.next_report()) for _ in range(2)] == [Opened, Decoded]
+    played = bench.source.cursor.store
+    sound = played.read(0, SAMPLE_RATE_HZ)
+    played.release_before(2 * SAMPLE_RATE_HZ)
+    bench.source.seek(SeekSource(7, 3, 4, 0, begin))
+    bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+    assert [type(bench.next_report()) for _ in range(2)] == [Opened, Decoded]
+    again = bench.source.cursor.store
+    assert (again.start, again.end) == (0, 2 * SAMPLE_RATE_HZ)
+    assert again.read(0, SAMPLE_RATE_HZ) == sound
+
+
 @pytest.mark.parametrize("is_seekable", [True, False])
 def test_a_chained_file_plays_on_when_its_next_link_has_another_codec(is_seekable: bool) -> None:
     data = opus(music(0.5)) + encoded("ogg", "flac", music(0.5, seed=2)) + opus(music(0.5, seed=3))
@@ -197,6 +248,28 @@ def test_a_chained_file_plays_on_when_its_next_link_has_another_codec(is_seekabl
     assert store.end == SAMPLE_RATE_HZ * 3 // 2
     flac = samples_of(store.read(SAMPLE_RATE_HZ // 2, SAMPLE_RATE_HZ // 2))
     assert snr_db(flac, music(0.5, seed=2)) > 80
+
+
+@pytest.mark.parametrize("codecs", [("libopus", "flac"), ("flac", "libopus")])
+@pytest.mark.parametrize("start_sample", [36_000, 48_000, 60_000])
+def test_a_chained_file_goes_on_within_its_later_links_after_its_process_has_died(
+    start_sample: int, codecs: tuple[str, str]
+) -> None:
+    first, second = codecs
+    links = [encoded("ogg", codec, music(0.5, seed=seed)) for seed, codec in enumerate((first, second, first))]
+    data = b"".join(links)
+    order = open_order(7, 3, len(data))
+    later = structs.replace(order, start_sample=start_sample, resumes=True)
+    whole, resumed = Bench(data, order), Bench(data, later)
+    for bench in (whole, resumed):
+        assert isinstance(bench.next_report(), Opened)
+        bench.source.used(2 * SAMPLE_RATE_HZ, Use(is_current=True))
+        assert isinstance(bench.next_report(), Decoded)
+    store, expected = resumed.source.cursor.store, whole.source.cursor.store
+    left = expected.end - start_sample
+    assert (store.start, store.end) == (start_sample, expected.end)
+    heard, wanted = (samples_of(one.read(start_sample, left)).astype(int) for one in (store, expected))
+    assert np.abs(heard - wanted).max() <= 2
 
 
 def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_it_asked() -> None:

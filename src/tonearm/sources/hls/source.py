@@ -168,7 +168,13 @@ class HlsReader(SourceReader):
         elif segment.init is None or 0 < len(self._init) < _MOST_INIT_BYTES:
             self._entries.append(StreamEntry(self._ahead.end, self._init))
         self._before = segment
-        await self._append_piece(segment.piece)
+        begun_at = self._ahead.end
+        try:
+            await self._append_piece(segment.piece)
+        except PlayError:
+            if segment.init is not None and self._ahead.end > begun_at:
+                self._before = None  # a demuxer of MP4 would take the next segment for the rest of this one
+            raise
 
     async def _append_piece(self, piece: Piece, kept_bytes: int = 0) -> bytes:
         """Appends the bytes of `piece`, and returns up to `kept_bytes` of its first bytes."""

@@ -8,7 +8,6 @@ from tonearm.sources.lists.listed import Listed, clean, lines_of
 
 _TRACK: Final = re.compile(r"^[ \t]*TRACK[ \t]+[0-9]{1,3}[ \t]+AUDIO[ \t]*$", re.IGNORECASE | re.ASCII | re.MULTILINE)
 _LINE: Final = re.compile(r"([A-Z]+)\s+(.*)", re.IGNORECASE | re.ASCII)
-_NAME: Final = re.compile(r"^[ \t]*TITLE[ \t]+([^\r\n]+)", re.IGNORECASE | re.ASCII | re.MULTILINE)
 _QUOTED: Final = re.compile(r'"([^"]*)"(?:\s|$)')
 _TIME: Final = re.compile(r"0*1\s+([0-9]{1,4}):([0-5]?[0-9]):([0-7]?[0-9])", re.ASCII)
 _FRAMES_PER_SECOND: Final = 75
@@ -34,7 +33,7 @@ def cue(text: str) -> tuple[list[Listed], str]:
     Lines before the first track are about the whole sheet; its performer is that of tracks without one.
     """
     tracks: list[_Track] = []
-    file = author = ""
+    file = author = name = ""
     for line in lines_of(text):
         found = _LINE.fullmatch(line.strip())
         command, value = (found[1].upper(), found[2]) if found is not None else ("", "")
@@ -47,6 +46,8 @@ def cue(text: str) -> tuple[list[Listed], str]:
             author = _text(value)
         elif command == "PERFORMER" and track is not None:
             track.author = _text(value)
+        elif command == "TITLE" and track is None:
+            name = _text(value)
         elif command == "TITLE" and track is not None:
             track.title = _text(value)
         elif command == "INDEX" and track is not None and (time := _TIME.fullmatch(value)) is not None:
@@ -54,8 +55,7 @@ def cue(text: str) -> tuple[list[Listed], str]:
             track.file = file
             frames = (int(time[1]) * 60 + int(time[2])) * _FRAMES_PER_SECOND + int(time[3])
             track.start_ms = round(frames * 1000 / _FRAMES_PER_SECOND)
-    named = _NAME.search(text.partition("TRACK")[0])
-    return _parts(tracks), "" if named is None else _text(named[1])
+    return _parts(tracks), name
 
 
 def _parts(tracks: list[_Track]) -> list[Listed]:
@@ -93,5 +93,8 @@ def _file(value: str) -> str:
 
 
 def _text(value: str) -> str:
+    """The text without its quotes. There may be others within it, as in `"Song (12" Mix)"`."""
+    if value.startswith('"') and value.endswith('"'):
+        return value[1:-1]
     quoted = _QUOTED.match(value)
     return quoted[1] if quoted is not None else value

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, pairwise
 from math import gcd
 from typing import Final
 
@@ -21,6 +21,7 @@ from av.container import InputContainer
 from av.packet import Packet
 
 from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.core.mpeg_frames import frame_at
 from tonearm.worker.media import formats
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
@@ -29,6 +30,8 @@ from tonearm.worker.reading.guarded_reader import GuardedReader
 MAX_BAD_PACKETS_IN_A_ROW: Final = 250
 # After an error a demuxer usually continues after the damage at the next call. A demuxer that cannot fails for ever.
 MAX_DEMUX_ERRORS_IN_A_ROW: Final = 32
+_LOWEST_BIT_RATE: Final = 32_000  # of MPEG 1
+_MOST_UNEVEN_BYTES: Final = 2  # of some frames of a constant bit rate beside those of their mean length
 _TRIMMING: Final = struct.Struct("<II")  # AV_PKT_DATA_SKIP_SAMPLES
 
 
@@ -72,7 +75,16 @@ class PacketDecoder:
                 # libav assumes a short block before each block (vorbis_packet in libavformat/oggparsevorbis.c). So the
                 # first short block after a long one begins too late. Its end is right.
                 frames[0].pts = packet.pts + packet.duration - frames[0].samples
+            if len(frames) > 1:
+                self._give_timestamps(frames)
         return frames
+
+    def _give_timestamps(self, frames: list[AudioFrame]) -> None:
+        """Gives the frames of one packet, of which only the first may have a timestamp, those that follow from it."""
+        for before, frame in pairwise(frames):
+            if frame.pts is None and before.pts is not None and self._stream.time_base:
+                tick_s = Fraction(self._stream.time_base.numerator, self._stream.time_base.denominator)
+                frame.pts = before.pts + round(before.samples / (before.sample_rate * tick_s))
 
     def restart(self) -> None:
         if self.codec is not None:
@@ -201,6 +213,50 @@ class SourcePositions:
         # libav takes timestamps of 64 bits.
         position_s = min(position / self.sample_rate_hz, formats.MAX_LENGTH_S)
         return self.first_timestamp + int(position_s / self.time_base)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantFrames:
+    """The frames of an MP3 of constant bit rate: the place of a frame in the file gives its position.
+
+    `first_byte` and `first_timestamp` are those of the first frame, `mean_bytes` is the mean length of a frame.
+    `end_byte` is where the last one ends.
+    """
+
+    first_byte: int
+    first_timestamp: int
+    mean_bytes: Fraction
+    samples: int
+    end_byte: int
+
+    @classmethod
+    def of(
+        cls, first_packets: "list[Packet[AudioStream]]", sample_rate_hz: int, samples: int, size_bytes: int
+    ) -> "ConstantFrames | None":
+        """None for a variable bit rate. `samples` and `size_bytes` are those that the file's header counts, or 0."""
+        first = first_packets[0]
+        frame = frame_at(bytes(first), 0)
+        if frame is None or first.pos is None or first.pts is None:
+            return None
+        bit_rate = int(round(8 * frame.length_bytes / frame.length_s, -3))  # all bit rates of MPEG are whole kilobits
+        frame_samples = round(frame.length_s * sample_rate_hz)
+        mean_bytes = Fraction(bit_rate * frame_samples, 8 * sample_rate_hz)
+        begun_bytes = sum(packet.size for packet in first_packets)
+        is_padded_evenly = abs(begun_bytes - mean_bytes * len(first_packets)) < _MOST_UNEVEN_BYTES
+        frames_bytes = round(mean_bytes * (samples // frame_samples))
+        # An encoder may count its header as a frame, or not. Without a count, silence may come at the lowest bit rate.
+        is_constant = abs(size_bytes - frames_bytes) <= 2 * mean_bytes if samples else bit_rate > _LOWEST_BIT_RATE
+        if not (is_padded_evenly and is_constant):
+            return None
+        return cls(first.pos, first.pts, mean_bytes, frame_samples, first.pos + frames_bytes)
+
+    def error_of(self, packet: "Packet[AudioStream]", positions: SourcePositions) -> int:
+        """How far the packet's true position is behind that of its timestamp."""
+        if packet.pos is None or packet.pts is None:
+            return 0
+        passed_s = (packet.pts - self.first_timestamp) * positions.time_base
+        frames = round((packet.pos - self.first_byte) / self.mean_bytes)
+        return frames * self.samples - round(passed_s * positions.sample_rate_hz)
 
 
 def _vorbis_unit(stream: AudioStream) -> int | None:

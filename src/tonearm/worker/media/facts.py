@@ -18,7 +18,7 @@ from tonearm.core.file_formats import MAX_PICTURE_BYTES
 from tonearm.core.printable import readable
 from tonearm.core.track_info import SoundForm, SourceFacts
 from tonearm.worker.media.formats import EarningReader, probe_name
-from tonearm.worker.media.lengths import counted_length_s, length_s_by_bit_rate
+from tonearm.worker.media.lengths import counted_length_s, is_length_guess, length_s_by_bit_rate
 from tonearm.worker.media.opening import OpenedAudio, open_container
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import (
@@ -75,6 +75,7 @@ def source_facts(
         album=None if is_live else tags.album,
         probe_name=probe_name(opened.container.format.name),
         is_length_exact=counted_s > 0 and is_exact,
+        is_length_guess=not is_exact and is_length_guess(opened),
         has_picture=_picture_stream(opened.container) is not None,
         form=_form(opened),
     )

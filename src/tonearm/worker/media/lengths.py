@@ -19,6 +19,9 @@ _COUNTING_CONTAINERS: Final = frozenset(
 _HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for all fields up to the count
 _VBRI_OFFSET: Final = 36  # Fraunhofer's header always comes after 32 bytes of side information, for any frame
 _MOST_PADDING_S: Final = 0.5  # libav leaves out what an encoder added to the sound
+_MOST_FRAME_PADDING_BYTES: Final = 2  # by which frames of a constant bit rate differ
+_MOST_BEFORE_INFO_BYTES: Final = 40  # the header of the frame, side information, the word itself
+_COUNTS_BYTES: Final = 2
 _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follows
 
 # iTunes's tag iTunSMPB, which qaac and fdkaac write, too, mostly without an edit list. In hexadecimal: a zero, the
@@ -40,8 +43,11 @@ def audible_source_samples(opened: OpenedAudio) -> int | None:
     is_cut_short = (
         probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name in _PADDED_CODECS
     )
-    if not is_cut_short or not opened.has_true_length:
-        return None
+    return whole_source_samples(opened) if is_cut_short and opened.has_true_length else None
+
+
+def whole_source_samples(opened: OpenedAudio) -> int | None:
+    """The number of samples of the stream's duration; None without one."""
     duration_s = _stream_duration_s(opened)
     return None if duration_s is None else round(duration_s * opened.first_frames[0].sample_rate)
 
@@ -154,6 +160,21 @@ def is_length_exact(opened: OpenedAudio, first_sound: bytes) -> bool:
         return counted_s > 0 and abs(counted_s - (_stream_duration_s(opened) or 0)) < _MOST_PADDING_S
     # A container's own duration is that of its longest stream, which may be a picture or a film.
     return container in _COUNTING_CONTAINERS and (bool(opened.stream.duration) or len(opened.container.streams) == 1)
+
+
+def is_length_guess(opened: OpenedAudio) -> bool:
+    """Whether libav takes the bit rate of the first frames for that of the whole file, although the frames differ in
+    size: the length may be wrong by half. Only for a length that is not exact."""
+    sizes = [packet.size for packet in opened.first_packets]
+    is_by_bit_rate = opened.container.format.name in formats.UNFRAMED_CONTAINERS
+    return is_by_bit_rate and max(sizes, default=0) - min(sizes, default=0) > _MOST_FRAME_PADDING_BYTES
+
+
+def constant_rate_bytes(head: bytes) -> int:
+    """The size of an MP3 of constant bit rate that begins with these bytes, by LAME's header; 0 without that header."""
+    at = head.find(b"Info", 0, _MOST_BEFORE_INFO_BYTES)
+    has_both = at >= 0 and len(head) >= at + 16 and head[at + 7] & 3 == _COUNTS_FRAMES | _COUNTS_BYTES
+    return int.from_bytes(head[at + 12 : at + 16], "big") if has_both else 0
 
 
 def counted_samples(head: bytes) -> int:

@@ -15,10 +15,17 @@ from tonearm.core.file_formats import OGG_PATTERN, id3_tag_bytes, is_in_frames
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.opened_source import media_type
 from tonearm.core.track_info import SourceFacts
-from tonearm.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
+from tonearm.worker.media.demuxing import ConstantFrames, SourcePositions, check_limits, cut, source_start_for
 from tonearm.worker.media.facts import StreamTitles, source_facts
 from tonearm.worker.media.formats import EarningReader
-from tonearm.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact
+from tonearm.worker.media.lengths import (
+    FirstSound,
+    audible_source_samples,
+    constant_rate_bytes,
+    counted_samples,
+    is_length_exact,
+    whole_source_samples,
+)
 from tonearm.worker.media.opening import OpenedAudio, open_audio
 from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.worker.media.resampling import (
@@ -57,6 +64,8 @@ _OGG_DECODED_PREROLL_S: Final = 1.0  # Opus at low bit rates (SILK) depends on m
 # Containers of HLS, ISO 13818-1 (2.4.2.1) and ISO 14496-12 (8.8.12). In packed audio each demuxer restarts the time.
 _WITH_COMMON_CLOCK: Final = frozenset({"mpegts", "mp4"})
 _NO_FRAME: Final = -1
+_MOST_TAG_BYTES: Final = 4096  # behind the last frame of an MP3: less than a tag's picture, and than half a second
+_FAST_SEEK: Final = 0x80000  # AVFMT_FLAG_FAST_SEEK
 
 
 def open_media(
@@ -68,14 +77,16 @@ def open_media(
     is_live: bool = False,
     titles: StreamTitles | None = None,
     audio: str = "",
+    is_remote: bool = False,
     now_s: Callable[[], float] = time.monotonic,
 ) -> "Media":
     """Opens the audio in the bytes of `reader`.
 
     `name` is the file's name for messages, `content_type` the server's content type. `size_bytes` is None if unknown.
-    `titles` collects the titles of a live source. `audio` names one of several audio streams, see `open_audio`. `now_s`
-    is a monotonic clock. Reads at most 32 MiB, not counting the index of an MP4 and hidden pictures, and takes at most
-    15 s. Raises PlayError; an error of the reader is passed on unchanged.
+    `titles` collects the titles of a live source. `audio` names one of several audio streams, see `open_audio`. Where
+    its bit rate leads to a position, a file that `is_remote` is not read up to there. `now_s` is a monotonic clock.
+    Reads at most 32 MiB, not counting the index of an MP4 and hidden pictures, and takes at most 15 s. Raises
+    PlayError; an error of the reader is passed on unchanged.
     """
     timed = TimedReader(reader, name, now_s)
     first = read_first_bytes(timed, is_live=is_live)
@@ -122,7 +133,18 @@ def open_media(
         is_live=is_live,
         is_exact=is_length_exact(opened, first_sound.head),
     )
-    return Media(opened, timed, guard, facts, titles, ogg, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
+    constant: ConstantFrames | None = None
+    samples = counted_samples(first_sound.head)
+    # Where libav does not believe the count, it does not find places by it.
+    if is_remote and facts.is_seekable and facts.is_length_exact is (samples > 0) and facts.probe_name == "mp3":
+        rate_hz, counted_bytes = opened.first_frames[0].sample_rate, constant_rate_bytes(first_sound.head)
+        constant = ConstantFrames.of(opened.first_packets, rate_hz, samples, counted_bytes)
+    block_samples = LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES
+    audible_samples = audible_source_samples(opened)
+    if constant is not None and samples and abs((size_bytes or 0) - constant.end_byte) < _MOST_TAG_BYTES:
+        # libav does not cut the end after a seek by the bit rate, since its timestamps may be off by a frame.
+        audible_samples = whole_source_samples(opened)
+    return Media(opened, timed, guard, facts, titles, ogg, constant, audible_samples, block_samples)
 
 
 class Media:
@@ -136,6 +158,8 @@ class Media:
         facts: SourceFacts,
         titles: StreamTitles | None,
         ogg: OggRepairer | None,
+        constant: ConstantFrames | None,
+        audible_samples: int | None,
         block_samples: int,
     ) -> None:
         self.facts = facts
@@ -144,10 +168,14 @@ class Media:
         self._guard = guard
         self._titles = titles
         self._ogg = ogg
+        self._constant = constant
+        self._moved = 0  # from the positions of timestamps to the true ones, after a seek by the bit rate
         self._block_samples = block_samples
         self._decoded_bytes = 0
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
-        self._audible_samples = audible_source_samples(opened)
+        self._audible_samples = audible_samples
+        if constant is not None:
+            opened.container.flags |= _FAST_SEEK
         self._resampler: Resampler | None = None
         self._interruption: PlayError | None = None
         self._packets = OpusPackets.of(opened, self._positions, self._audible_samples, titles)
@@ -300,7 +328,7 @@ class Media:
         start, stop = 0, frame.samples
         if self._is_before_start:
             position = self._positions.of_frame(frame) if self._positions is not None else None
-            start = 0 if position is None else self._source_position - position
+            start = 0 if position is None else self._source_position - position - self._moved
             if start >= stop:
                 return None
             if start <= -stop:  # the position is in a hole, and the sound after it is audible from its start
@@ -350,7 +378,11 @@ class Media:
                 decoded = int(_OGG_DECODED_PREROLL_S * positions.sample_rate_hz)
                 has_passed = self._opened.decoder.skip_before(positions.timestamp_at(wanted - decoded))
             frames = self._next_decoded_frames()
+            packet = self._opened.decoder.packet
+            if self._constant is not None and packet is not None:
+                self._moved = self._constant.error_of(packet, positions)
             position = positions.of_frame(frames[0]) if frames else None
+            position = None if position is None else position + self._moved
             # A second timestamp leads from before the position to after it, too: the position is in a hole.
             is_hole = has_passed and position is not None and behind is not None and position <= behind
             if position is not None and (position <= wanted or is_hole):

@@ -273,12 +273,11 @@ class DecodingSource:
         """
         cursor, store = self.cursor, self.cursor.store
         wanted_end = store.end + self._step_samples()
-        packets_left = self._content.packets
-        if packets_left is not None and isinstance(store, PacketStore):
+        if self._content.packets is not None and isinstance(store, PacketStore):
             has_more = True
             while has_more and store is cursor.store and store.end < wanted_end:
                 # A live source's packets come one by one, so that none waits for the next.
-                packets = packets_left.take(1 if self._order.is_live else wanted_end - store.end)
+                packets = self._content.take_packets(1 if self._order.is_live else wanted_end - store.end)
                 self._report_titles()
                 has_more = self._append_packets(packets)
                 store.decode_ahead(cursor.used_up_to + self._demand.ahead_samples(reads_only=self._reads_only))

@@ -4,10 +4,10 @@ from collections.abc import Callable, Generator
 from fractions import Fraction
 from typing import Final
 
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, BeginAt, OpenSource
+from tonearm.decoder.messages import DATA_CHUNK_BYTES, FIRST_OVERLAY_SOURCE, BeginAt, OpenSource
 from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_decoding import PacketDecoding
@@ -24,6 +24,10 @@ _READ_TOO_SLOWLY: Final = PlayFailure(
     Stage.DECODE,
     "The decoder process died, and the source cannot be read to its position in time.",
     "Play the track again.",
+)
+_MOST_PARTS_LEFT_OUT: Final = 3
+_OF_ONE_PART: Final = frozenset(
+    {FailureCode.NO_AUDIO_STREAM, FailureCode.UNSUPPORTED_CODEC, FailureCode.NOT_AUDIO, FailureCode.CORRUPT}
 )
 # With a larger difference the timestamps have restarted in between.
 _MOST_ROUNDED_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
@@ -57,7 +61,7 @@ class _Clock:
 class SourceContent:
     """Reads one source, after `open`. Only for the thread that decodes it.
 
-    The caller reads `packets`, or calls `decode_block` where `packets` is None; both return nothing only at the end.
+    The caller calls `take_packets`, or `decode_block` where `packets` is None; both return nothing only at the end.
     All methods may raise PlayError. `now_s` is a monotonic clock.
     """
 
@@ -105,12 +109,11 @@ class SourceContent:
     def begin_next_part(self, sample: int) -> bool:
         """Continues with the next part, which begins at this sample of the source. It may have another encoding and
         other timestamps, so the demuxer restarts. False when there is no next part."""
-        assert self._media is not None
-        link = self._media.next_link
-        if not link and not self._reader.begin_next_part():
-            return False
         self._wants_packets = self.packets is not None  # packets follow only packets
-        facts = self._reopen(link)
+        link = b"" if self._media is None else self._media.next_link
+        facts = self._reopen(link) if link else self._open_next_part()
+        if facts is None:
+            return False
         self._clock.set(self._media, sample)
         if self._titles is not None:
             self._titles.part_begins(sample - self._order.start_sample, facts.title if link else None)
@@ -148,35 +151,45 @@ class SourceContent:
 
     def decode_block(self) -> bytes:
         self._begun = None
-        assert self._media is not None
-        return self._media.decode_block()
+        return b"" if self._media is None else self._media.decode_block()
+
+    def take_packets(self, at_least_samples: int) -> list[SourcePacket]:
+        """As `OpusPackets.take`."""
+        self._begun = None
+        assert self.packets is not None
+        return self.packets.take(at_least_samples)
 
     def read_again_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
         """As `read_up_to`, but from the start. Raises PlayError when this takes too long, even in the middle of a
         step."""
-        assert self._media is not None
-        self._media.timed.limit(READ_AGAIN_LIMIT_S, _READ_TOO_SLOWLY)
-        read = yield from self.read_up_to(sample, 0)
-        self._media.timed.unlimit()
-        return read
+        return self.read_up_to(sample, 0, self._now_s() + READ_AGAIN_LIMIT_S)
 
-    def read_up_to(self, sample: int, passed: int) -> Generator[None, None, bytes | list[SourcePacket]]:
-        """Moves to a sample by reading everything before it, from the sample `passed` on, in steps: each `yield` ends a
-        step. Returns the PCM from the sample on, or the packets as `seek` does."""
+    def read_up_to(
+        self, sample: int, passed: int, until_s: float | None = None
+    ) -> Generator[None, None, bytes | list[SourcePacket]]:
+        """Moves to a sample by reading everything before it, through all parts, from the sample `passed` on, in steps:
+        each `yield` ends a step. Returns the PCM from the sample on, or the packets as `seek` does."""
         self._begun = None
         assert self._media is not None
         pcm = b""
         preroll: list[SourcePacket] = []
-        while passed < sample:
+        has_more = True
+        while passed < sample and has_more:
+            if until_s is not None:
+                self._media.timed.limit(until_s - self._now_s(), _READ_TOO_SLOWLY)
             yield
             if self.packets is not None:
-                packets = self.packets.take(DECODED_STEP_SAMPLES)
-                passed = packets[-1].audible_to if packets else sample
+                packets = self.take_packets(DECODED_STEP_SAMPLES)
+                passed = packets[-1].audible_to if packets else passed
                 preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
+                has_more = bool(packets) or self.begin_next_part(passed)
             else:
                 decoded = self._media.decode(DECODED_STEP_SAMPLES)
                 pcm = decoded[(sample - passed) * SAMPLE_BLOCK_BYTES :]
-                passed = passed + len(decoded) // SAMPLE_BLOCK_BYTES if decoded else sample
+                passed += len(decoded) // SAMPLE_BLOCK_BYTES
+                has_more = bool(decoded) or self.begin_next_part(passed)
+        if self._media is not None:
+            self._media.timed.unlimit()
         return pcm if self.packets is None else preroll
 
     def close(self) -> None:
@@ -184,6 +197,23 @@ class SourceContent:
         if self._media is not None:
             media, self._media = self._media, None
             media.close()
+
+    def _open_next_part(self) -> SourceFacts | None:
+        """Opens the next part of the reader; None at the end. In HLS, parts without playable audio are left out, as
+        advertisements or cut off segments may be, but not too many in a row."""
+        for left in reversed(range(_MOST_PARTS_LEFT_OUT + 1)):
+            if not self._reader.begin_next_part():
+                return None
+            try:
+                return self._reopen()
+            except PlayError as error:
+                # A station, which has a content type, may send a part without end.
+                if not left or self._order.content_type or error.failure.code not in _OF_ONE_PART:
+                    raise
+            self.packets = None
+            while self._reader.read(DATA_CHUNK_BYTES):
+                pass
+        return None
 
     def _reopen(self, first: bytes = b"") -> SourceFacts:
         facts = self._open_media(first).facts
@@ -205,6 +235,7 @@ class SourceContent:
             is_live=order.is_live,
             titles=self._titles,
             audio=order.audio,
+            is_remote=not order.has_descriptor,
             now_s=self._now_s,
         )
         self.packets = self._media.take_opus_packets() if self._wants_packets else None
