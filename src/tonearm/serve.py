@@ -8,6 +8,7 @@ import gc
 import ipaddress
 import json
 import logging
+import os
 import re
 import resource
 import shlex
@@ -154,6 +155,7 @@ _THREAD_SWITCH_S: Final = 0.001
 
 def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     """Runs the node until SIGTERM or SIGINT and returns the exit code; a second signal kills at once."""
+    forget_the_starter()
     set_up_logging(loaded.config.logging.level, loaded.config.logging.format)
     for warning in loaded.warnings:
         log.warning("%s", warning)
@@ -170,6 +172,17 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     except StateFileError as error:
         sys.stderr.write(f"tonearm: the state {error}{node_with(Path(loaded.config.state.path))}\n")
         return ExitCode.MISSING
+
+
+def forget_the_starter() -> None:
+    """Undoes what the program that started this process may have done to it: closed its standard streams, or blocked or
+    ignored signals."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # otherwise a socket would be taken for a stream
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, processes end without an exit code
 
 
 def start_warnings(config: Config) -> list[str]:
