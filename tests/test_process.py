@@ -2,11 +2,17 @@
 
 import json
 import logging
+import os
+import re
+import subprocess
 import sys
-from typing import NoReturn
+from subprocess import PIPE
+from typing import Final, NoReturn
 
 import pytest
 
+from tests.support.environment import environment
+from tests.support.eventually import PATIENCE_S
 from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, TextLines
 
 
@@ -57,6 +63,37 @@ def test_an_error_is_one_bounded_line_without_secrets_that_ends_where_it_happene
         assert "ValueError: " in line
         assert "in broken" in line
         assert "RuntimeError: it failed" in line
+
+
+LOGS: Final = """
+import logging, sys
+from tonearm.process import StderrLines
+logging.basicConfig(level="INFO", handlers=[StderrLines()])
+for number in range(5_000):
+    logging.info("line %d %s", number, "x" * 100 if number % 100 else "x" * 10_000)
+print("done", flush=True)
+sys.stdin.readline()
+logging.info("the last")
+"""
+
+
+def test_lines_that_nobody_reads_hold_up_nothing_and_are_counted() -> None:
+    command = [sys.executable, "-c", LOGS]
+    with subprocess.Popen(command, env=environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == "done\n"
+            os.set_blocking(process.stderr.fileno(), False)
+            first = os.read(process.stderr.fileno(), 1_000_000).decode()
+            os.set_blocking(process.stderr.fileno(), True)
+            _, rest = process.communicate("\n", timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert [line.split()[1] for line in first.splitlines()[:3]] == ["0", "1", "2"]
+    told, last = rest.splitlines()[-2:]
+    assert re.fullmatch(r".*4\d\d\d lines are left out here.*", told)
+    assert last.endswith("the last")
 
 
 def test_json_has_its_fields_and_a_traceback() -> None:

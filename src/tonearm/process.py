@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import select
 import socket
 import traceback
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +19,8 @@ from enum import IntEnum
 from typing import Final
 
 from tonearm.core.printable import text_for_logs
+
+log = logging.getLogger(__name__)
 
 
 class ExitCode(IntEnum):
@@ -34,6 +37,7 @@ MAX_MESSAGE_CHARACTERS: Final = 4_000
 MAX_TRACEBACK_CHARACTERS: Final = 16_000
 _LAST_FRAMES: Final = 10  # of each error in a traceback
 _MAX_ENTRY_CHARACTERS: Final = 1_000  # of a frame or an error
+_STDERR: Final = 2
 _TEXT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
 
 
@@ -62,6 +66,33 @@ class JsonLines(logging.Formatter):
         if told := _traceback(record):
             fields["traceback"] = told
         return json.dumps(fields, ensure_ascii=False)
+
+
+class StderrLines(logging.Handler):
+    """Writes each record to stderr. Lines that nobody takes there are left out, because they would hold up the node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left_out = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+            if not _stderr_has_room():
+                self._left_out += 1
+                return
+            if self._left_out:
+                left_out, self._left_out = self._left_out, 0
+                log.warning("%d lines are left out here: nobody read them in time", left_out)
+            while line and _stderr_has_room():
+                line = line[os.write(_STDERR, line[: select.PIPE_BUF]) :]
+        except Exception:  # noqa: BLE001 - as every handler does it
+            self.handleError(record)
+
+
+def _stderr_has_room() -> bool:
+    """Whether `PIPE_BUF` bytes can be written without waiting for a reader: of a pipe, a terminal or a socket."""
+    return bool(select.select((), (_STDERR,), (), 0)[1])
 
 
 def _message(record: logging.LogRecord) -> str:

@@ -36,7 +36,7 @@ from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, Voices, usual_parts, wall_ms
 from tonearm.node.state_file import StateFileError
 from tonearm.other_nodes import node_at, node_with
-from tonearm.process import ExitCode, JsonLines, TextLines, supervised
+from tonearm.process import ExitCode, JsonLines, StderrLines, TextLines, supervised
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError
 from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app, listen_on
 from tonearm.server.audio_settings import AudioSettings, Station
@@ -57,9 +57,9 @@ log = logging.getLogger(__name__)
 
 def set_up_logging(level: str, form: str = "text") -> None:
     """Everything from `level` ("debug", "info", "warning", "error") on goes to stderr, as "text" or "json"."""
-    logging.basicConfig(level=level.upper(), force=True)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler = StderrLines()
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # These loggers write a line for every request, every selector and every subprotocol that a client offers, which may
     # be a secret. The node logs what matters itself.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
