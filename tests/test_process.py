@@ -4,8 +4,11 @@ import json
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 from subprocess import PIPE
 from typing import Final, NoReturn
 
@@ -13,7 +16,7 @@ import pytest
 
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
-from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, TextLines
+from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, TextLines, notify
 
 
 def record(message: str, *arguments: object, exc_info: object = None) -> logging.LogRecord:
@@ -94,6 +97,21 @@ def test_lines_that_nobody_reads_hold_up_nothing_and_are_counted() -> None:
     told, last = rest.splitlines()[-2:]
     assert re.fullmatch(r".*4\d\d\d lines are left out here.*", told)
     assert last.endswith("the last")
+
+
+@pytest.mark.timeout(PATIENCE_S)
+def test_a_systemd_that_takes_no_message_holds_up_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "notify")
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,
+        socket.socket(systemd.family, systemd.type) as one,
+    ):
+        systemd.bind(path)
+        one.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                one.sendto(b"WATCHDOG=1", path)
+        notify("WATCHDOG=1", {"NOTIFY_SOCKET": path})
 
 
 def test_json_has_its_fields_and_a_traceback() -> None:
