@@ -75,25 +75,29 @@ class StderrLines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._left_out = 0
+        self._output = _STDERR
+        if os.isatty(_STDERR):  # its room is not known, so it is opened once more, for writing without waiting
+            with contextlib.suppress(OSError):
+                self._output = os.open(f"/proc/self/fd/{_STDERR}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
-            if not _stderr_has_room():
-                self._left_out += 1
-                return
-            if self._left_out:
+            if self._left_out and self._has_room:
                 left_out, self._left_out = self._left_out, 0
                 log.warning("%d lines are left out here: nobody read them in time", left_out)
-            while line and _stderr_has_room():
-                line = line[os.write(_STDERR, line[: select.PIPE_BUF]) :]
+            while line and self._has_room:
+                line = line[os.write(self._output, line[: select.PIPE_BUF]) :]
+            self._left_out += bool(line)
+        except BlockingIOError:
+            self._left_out += 1
         except Exception:  # noqa: BLE001 - as every handler does it
             self.handleError(record)
 
-
-def _stderr_has_room() -> bool:
-    """Whether `PIPE_BUF` bytes can be written without waiting for a reader: of a pipe, a terminal or a socket."""
-    return bool(select.select((), (_STDERR,), (), 0)[1])
+    @property
+    def _has_room(self) -> bool:
+        """Whether `PIPE_BUF` bytes can be written to a pipe or a socket, or any to a terminal, without waiting."""
+        return bool(select.select((), (self._output,), (), 0)[1])
 
 
 def _message(record: logging.LogRecord) -> str:
