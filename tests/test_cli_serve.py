@@ -9,10 +9,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.command import RunningTonearm, run_tonearm
+from tests.support.environment import environment
+from tests.support.eventually import PATIENCE_S
 from tests.support.running_node import running_node
 from tonearm.config.schema import Config
 from tonearm.process import ExitCode
@@ -94,6 +97,26 @@ def test_a_log_for_programs_says_in_its_own_form_why_the_node_ends(tmp_path: Pat
     *_, last = map(json.loads, refused.stderr.splitlines())
     assert (refused.returncode, last["level"]) == (ExitCode.MISSING, "critical")
     assert last["message"].startswith(f"cannot listen on 127.0.0.1:{port}: address already in use")
+
+
+STARTED: Final = """
+import json, os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+from tonearm.serve import forget_the_starter
+forget_the_starter()
+sys.stderr.write("into the void")
+ended = os.spawnlp(os.P_WAIT, "sh", "sh", "-c", "echo >&2 && exit 7")
+with open(sys.argv[1], "w") as file:
+    json.dump([[os.readlink(f"/proc/self/fd/{n}") for n in range(3)], ended, [*signal.pthread_sigmask(0, ())]], file)
+"""
+
+
+def test_a_node_is_as_usual_however_the_program_that_started_it_left_streams_and_signals(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", STARTED, str(told)]
+    assert subprocess.run(command, env=environment(), timeout=PATIENCE_S, check=False).returncode == 0
+    assert json.loads(told.read_text()) == [["/dev/null"] * 3, 7, []]
 
 
 def test_the_limits_of_connections_are_those_of_the_configuration_and_of_the_system() -> None:

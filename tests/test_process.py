@@ -4,13 +4,17 @@ import json
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, StderrThread, TextLines
+from tests.support.eventually import PATIENCE_S
+from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, StderrThread, TextLines, notify
 
 
 def record(message: str, *arguments: object, exc_info: object = None) -> logging.LogRecord:
@@ -60,6 +64,21 @@ def test_an_error_is_one_bounded_line_without_secrets_that_ends_where_it_happene
         assert "ValueError: " in line
         assert "in broken" in line
         assert "RuntimeError: it failed" in line
+
+
+@pytest.mark.timeout(PATIENCE_S)
+def test_a_systemd_that_takes_no_message_holds_up_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "notify")
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,
+        socket.socket(systemd.family, systemd.type) as one,
+    ):
+        systemd.bind(path)
+        one.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                one.sendto(b"WATCHDOG=1", path)
+        notify("WATCHDOG=1", {"NOTIFY_SOCKET": path})
 
 
 def test_json_has_its_fields_and_a_traceback() -> None:

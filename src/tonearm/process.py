@@ -41,6 +41,7 @@ MAX_MESSAGE_CHARACTERS: Final = 4_000
 MAX_TRACEBACK_CHARACTERS: Final = 16_000
 _LAST_FRAMES: Final = 10  # of each error in a traceback
 _MAX_ENTRY_CHARACTERS: Final = 1_000  # of a frame or an error
+_ALIVE: Final = "WATCHDOG=1"
 _TEXT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
 
 
@@ -203,6 +204,7 @@ def notify(words: str, environment: Mapping[str, str] = os.environ) -> None:
     if not address.startswith(("/", "@")):
         return
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.setblocking(words != _ALIVE)  # a systemd that is busy must not hold up the node; another one follows
         sender.sendto(words.encode(), address.replace("@", "\0", 1))
 
 
@@ -229,5 +231,5 @@ async def supervised() -> AsyncIterator[None]:
 
 async def _report_that_the_loop_runs(interval_s: float) -> None:
     while True:
-        notify("WATCHDOG=1")
+        notify(_ALIVE)
         await asyncio.sleep(interval_s)

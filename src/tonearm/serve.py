@@ -8,6 +8,7 @@ import gc
 import ipaddress
 import json
 import logging
+import os
 import re
 import resource
 import shlex
@@ -155,6 +156,7 @@ _THREAD_SWITCH_S: Final = 0.001
 
 def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     """Runs the node until SIGTERM or SIGINT and returns the exit code; a second signal kills at once."""
+    forget_the_starter()
     form = JsonLines() if loaded.config.logging.format == "json" else TextLines()
     with stderr_in_a_thread(form) as stderr:
         set_up_logging(loaded.config.logging.level, form)
@@ -182,6 +184,17 @@ def _tell_end(config: Config, why: str) -> None:
         log.critical("%s", why)
     else:
         sys.stderr.write(f"tonearm: {why}\n")
+
+
+def forget_the_starter() -> None:
+    """Undoes what the program that started this process may have done to it: closed its standard streams, or blocked or
+    ignored signals."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # otherwise a socket would be taken for a stream
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, processes end without an exit code
 
 
 def start_warnings(config: Config) -> list[str]:

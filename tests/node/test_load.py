@@ -1,14 +1,16 @@
 """How late the node is, with time turned by hand."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.node_in_process import running_node, spare_ready
-from tonearm.node.load import INTERVAL_S, WINDOW_S, LoadWatch
+from tonearm.node.load import INTERVAL_S, WINDOW_S, LoadWatch, usable_cores
 from tonearm.node.parts import NodeSettings
 
 
@@ -31,6 +33,27 @@ class Loop:
             (due_s, call), self.due = self.due, None
             self.now_s = due_s + late_s
             call()
+
+
+@pytest.mark.parametrize(
+    ("group", "quotas", "most"),
+    [
+        ("/", {}, None),
+        ("/", {"": "max 100000"}, None),
+        ("/", {"": "100000 100000"}, 1),
+        ("/", {"": "1000 100000"}, 1),
+        ("/a.slice/b.service", {"a.slice": "max 100000", "a.slice/b.service": "50000 100000"}, 1),
+        ("/a.slice/b.service", {"a.slice": "100000 100000", "a.slice/b.service": "max 100000"}, 1),
+        ("/a.slice/b.service", {"a.slice": "999999999 100000"}, None),
+    ],
+)
+def test_a_quota_leaves_fewer_cores(tmp_path: Path, group: str, quotas: dict[str, str], most: int | None) -> None:
+    """None: as many as the affinity."""
+    (tmp_path / "cgroup").write_text(f"1:cpu:/other\n0::{group}\n")
+    for place, quota in quotas.items():
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / "cpu.max").write_text(f"{quota}\n")
+    assert usable_cores(tmp_path, tmp_path) == (most or len(os.sched_getaffinity(0)))
 
 
 def test_a_node_in_time_has_no_load() -> None:

@@ -59,6 +59,8 @@ class HandFile(StateFile):
         super().__init__(path, **options)
         self.failure: sqlite3.Error | None = None
         self.batches: list[list[str]] = []
+        self.signs: list[int | None] = []  # those that each write was to give
+        self.times_shortened = 0
         self._release: threading.Semaphore | None = None
 
     def write(self, changes: Sequence[Change], now_ms: int | None) -> None:
@@ -67,7 +69,12 @@ class HandFile(StateFile):
             assert self._release.acquire(timeout=PATIENCE_S)
         if self.failure is not None:
             raise self.failure
+        self.signs.append(now_ms)
         super().write(changes, now_ms)
+
+    def shorten(self, now_ms: int) -> None:
+        super().shorten(now_ms)
+        self.times_shortened += 1
 
     def players(self) -> Iterator[tuple[str, JsonObject]]:
         if self.failure is not None:
@@ -271,6 +278,34 @@ async def test_a_node_that_is_killed_again_while_its_players_load_loses_only_the
     left.now_ms += 3_000
     (found,) = await left.start()
     assert place(found) == ("a", position_ms + 5_000)
+
+
+async def test_a_node_at_rest_writes_no_more_than_signs_of_life_and_without_players_not_even_those(
+    tmp_path: Path,
+) -> None:
+    bench = await playing(tmp_path, sign_of_life_s=0.01)
+    file = bench.file
+
+    async def rests() -> None:
+        before = len(file.signs)
+        await eventually(lambda: len(file.signs) > before + 5, "more signs of life were due")
+
+    await eventually(lambda: file.times_shortened, "what was written is in the file")
+    before = file.times_shortened
+    await rests()
+    assert file.times_shortened == before
+    assert file.signs[-1] is not None
+    del bench.players["p"]
+    bench.saving.changed("p")
+    await eventually(lambda: file.times_shortened > before, "it is gone from the file")
+    content = _content(bench)
+    await rests()
+    assert file.signs[-1] is None
+    assert _content(bench) == content
+
+
+def _content(bench: Bench) -> list[bytes]:
+    return [part.read_bytes() for part in sorted(bench.path.parent.glob("state.sqlite*"))]
 
 
 async def test_after_a_long_absence_players_are_where_the_node_was_last_known_to_live(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.node.changes import Change
 from tonearm.node.queue_rows import RowForm
-from tonearm.node.state_file import StateFile, StateFileError
+from tonearm.node.state_file import LONG_LOG_BYTES, StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state, tracks_of
 
 
@@ -319,6 +320,16 @@ def test_what_cannot_be_put_back_is_tried_again(path: Path) -> None:
         write(file, player("b", "y").snapshot())
     with opened(path) as file:
         assert {one.player_id for one in held(file)} == {"a", "b"}
+
+
+def test_a_log_is_long_from_its_limit_on_until_it_is_shortened(path: Path) -> None:
+    large = player("a" * 1_000_000, "x")  # which is in its metadata
+    with opened(path) as file:
+        while not file.is_long:
+            write(file, replace(large.snapshot(), player_id="a"))
+            assert file.is_long is (log_of(path).stat().st_size > LONG_LOG_BYTES)
+        file.shorten(7)
+        assert not file.is_long
 
 
 def test_a_disk_that_the_log_has_filled_has_room_again_when_it_is_shortened(path: Path) -> None:

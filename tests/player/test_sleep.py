@@ -150,6 +150,21 @@ async def test_a_player_wakes_a_minute_before_an_estimated_end_to_find_the_true_
     assert bench.player.status().quality.underruns == 0
 
 
+async def test_a_player_that_slept_through_a_long_standstill_of_the_node_is_at_the_end_of_its_track() -> None:
+    bench = SleepBench({"a": seconds(120), "b": seconds(600)}, "a", "b")
+    await bench.run(5)
+    assert bench.is_asleep
+    bench.events.events.clear()
+    bench.time.stand_still(36_000)
+    assert bench.position_ms == 120_000
+    assert [event["position"] for event in bench.events.events] == [120_000]
+    await bench.run(1)
+    (end,) = bench.events.named("TrackEnd")
+    assert (end["reason"], end["playedMs"]) == ("finished", 120_000)
+    assert bench.title == "b"
+    assert bench.position_ms <= 1_000
+
+
 async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(30)}, "a", has_files=True)
     await bench.run(61)

@@ -121,6 +121,15 @@ def test_a_sandbox_in_which_the_process_could_not_work_is_none(before: str, prob
     assert opens_files
 
 
+def test_a_process_starts_where_the_system_allows_no_core_dumps_at_all() -> None:
+    command = [*without("cores"), sys.executable, "-m", "tonearm.worker", SandboxMode.AUTO]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    limited = "from tonearm.sources.resolver.confinement import limit_resources\nlimit_resources(1024)"
+    report, _ = confined(limited, lacks=("cores",))
+    assert report.seccomp
+
+
 def test_an_architecture_without_a_table_has_no_sandbox() -> None:
     report, opens_files = confined("import platform\nplatform.machine = lambda: 'riscv64'")
     assert report == SandboxReport(problem="there is no list of system calls for linux on riscv64")

@@ -146,6 +146,15 @@ async def test_what_is_not_opened(
             assert f"looks for it in {(music / name).parent}." in failure.hint
 
 
+async def test_a_folder_whose_name_is_not_utf_8_is_named_in_letters(music: Path) -> None:
+    folder = music / os.fsdecode(b"M\xfcller")
+    folder.mkdir()
+    failure = await failure_of(f"file://{music}/M%FCller/none.mp3")
+    assert failure.hint == f"Check the path; the node looks for it in {music}/Müller."
+    (folder / "a.mp3").write_bytes(b"sound")
+    assert (await playlist_of(f"file://{music}/M%FCller")).name == "Müller"
+
+
 @pytest.mark.parametrize(
     "path", ["/dev/zero", "/proc/self/environ", "/sys/kernel/uevent_seqnum", "/dev/stdin", "/proc/self/root/etc/passwd"]
 )

@@ -291,7 +291,17 @@ async def test_whether_a_typed_text_is_a_file_is_asked_without_the_pool_of_threa
     (music / "a song").write_bytes(b"sound")
     (tmp_path / "a secret").write_bytes(b"secret")
     (music / "a link").symlink_to(tmp_path / "a secret")
-    async with opener(files=(str(music),)) as source_opener:
-        with chdir(music):
+    with chdir(music):
+        async with opener(files=(str(music),)) as source_opener:
             for text, kind in (("a song", "uri"), ("a link", "search"), ("../a secret", "uri"), ("a\0b", "search")):
                 assert (await source_opener.meaning_of(text, came_through_proxy=False)).kind == kind
+
+
+async def test_links_play_though_the_folder_in_which_the_node_was_started_is_gone(tmp_path: Path) -> None:
+    started_in = tmp_path / "a release that another one replaces"
+    started_in.mkdir()
+    with chdir(started_in):
+        async with opener() as source_opener:
+            started_in.rmdir()
+            assert source_opener.admit(parse_source_uri("https://radio.example/a.mp3")).is_admitted
+            assert source_opener.admit(parse_source_uri("a.mp3")).path == f"{started_in}/a.mp3"

@@ -640,8 +640,8 @@ class DecoderConfig(_Section):
         default=0,
         ge=0,
         le=1024,
-        description="How many processes decode for players; 0 is one for each core. One more is always ready to "
-        "replace a process that dies.",
+        description="How many processes decode for players; 0 is one for each core that the node may use. One more "
+        "is always ready to replace a process that dies.",
     )
     memory_limit_mb: int = Field(
         default=1280, ge=320, description="How much memory (address space) each of these processes may take, in MiB."

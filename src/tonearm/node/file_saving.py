@@ -42,6 +42,7 @@ class FileSaving(Saving):
         self._file = file
         self._threads = DetachedThreads(1)
         self._has_proof = False  # which is not in the file yet
+        self._has_changes = False  # in the log, beside signs of life
         self._unread: dict[str, None] = {}  # players in the file whose records are damaged
         self._told_unfit = ""  # about records that no request could name
 
@@ -111,11 +112,13 @@ class FileSaving(Saving):
 
     async def _put(self, batch: Sequence[Change], sign_ms: int | None) -> None:
         await self._threads.run(partial(self._file.write, batch, sign_ms))
+        self._has_changes |= bool(batch)
 
     async def _after_writing(self, now_ms: int, *, is_quiet: bool) -> None:
         await self._write_proof()
-        if is_quiet or self._file.is_long:
+        if (is_quiet and self._has_changes) or self._file.is_long:
             await self._timed(self._threads.run(partial(self._file.shorten, now_ms)))
+            self._has_changes = False
 
     def _told_unread(self) -> str:
         if not self._unread:

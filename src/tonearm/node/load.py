@@ -1,5 +1,6 @@
 """Measures the node's load: how late its event loop is, and CPU time and memory of its processes by proc(5)."""
 
+import contextlib
 import math
 import os
 import time
@@ -51,6 +52,19 @@ class LoadWatch:
         self._was_late.append(late_s > LOOP_LATE_S)
         self._due_s += (missed + 1) * INTERVAL_S
         self._call_later(max(0.0, self._due_s - self._now_s()), self._measure)
+
+
+def usable_cores(proc: Path = Path("/proc/self"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
+    """How many of the machine's cores this process may use, by its affinity and the quotas of its container or service
+    (cgroup v2)."""
+    cores = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):
+        own = next(line[3:] for line in (proc / "cgroup").read_text().splitlines() if line.startswith("0::"))
+        for group in (own, *map(str, Path(own).parents)):
+            with contextlib.suppress(OSError, ValueError):  # the outermost group has no such file; `max` is no number
+                quota_us, period_us = map(int, (cgroups / group.lstrip("/") / "cpu.max").read_text().split())
+                cores = min(cores, max(1, math.ceil(quota_us / period_us)))
+    return cores
 
 
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")

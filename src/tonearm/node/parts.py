@@ -1,7 +1,6 @@
 """The parts of a node, and how the usual parts are built. Tests give a node other parts."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderTemplate, StartInterpreter
 from tonearm.node.file_saving import FileSaving
-from tonearm.node.load import LoadWatch
+from tonearm.node.load import LoadWatch, usable_cores
 from tonearm.node.quarantine import QuarantinedOpener
 from tonearm.node.saving import Saving
 from tonearm.node.state_file import StateFile
@@ -31,7 +30,8 @@ from tonearm.sources.opener import SourceOpener
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings(PlayerSettings):
-    """The part of the configuration that the node and its players need. `decoder_processes` 0 means one for each core.
+    """The part of the configuration that the node and its players need. `decoder_processes` 0 means one for each core
+    that it may use.
 
     `expire_s`: after how long without listener, event client or request a player is deleted; 0: never. `max_load`: the
     share of time that the node may be late and still create players; 0: it always creates them. `tags_ahead`: of how
@@ -139,7 +139,7 @@ def usual_parts(
     def on_demand_pool() -> OnDemandPool:
         return OnDemandPool(memory_limit_mb, sandbox=sandbox, starter=template)
 
-    processes = settings.decoder_processes or len(os.sched_getaffinity(0))
+    processes = settings.decoder_processes or usable_cores()
     trials = Trials(opener.open, on_demand_pool())
     suspects = QuarantinedOpener(opener, trials.ends_its_process)
     players: dict[str, Player] = {}

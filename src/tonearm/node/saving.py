@@ -205,7 +205,8 @@ class Saving(ABC):
                 self._wake.set()
 
     async def _write_some(self, *, gives_sign: bool = True) -> int:
-        """Writes as many players that have changed as one batch takes, at least the sign of life. Returns its time.
+        """Writes as many players that have changed as one batch takes, and a sign of life while there are players.
+        Returns its time.
 
         A sign of life says that players have gone on since they were taken. So after a jump of the time of day, or a
         time in which the node stood still, all players are taken anew and written with it.
@@ -224,7 +225,7 @@ class Saving(ABC):
             self._wake.clear()
         batch = [*self._taken_now(some, now_ms)]
         try:
-            await self._timed(self._put(batch, now_ms if gives_sign else None))
+            await self._timed(self._put(batch, now_ms if gives_sign and self._players else None))
         except BaseException:
             self._dirty = self._writing | self._dirty
             for change in batch:

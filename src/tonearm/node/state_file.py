@@ -88,6 +88,7 @@ class StateFile:
         self._rows = rows
         self._locate()
         self.set_aside = ""  # which older file was set aside, and why; empty: none was
+        self.is_long = False  # the log is so long that it should be shortened now
         self._database: sqlite3.Connection | None = None
         self._written: dict[str, Written] = {}
         self._sign_ms: int | None = None  # the last sign of life that was written
@@ -197,6 +198,8 @@ class StateFile:
             player_id = edit.change.player_id
             self._written[player_id] = edit.done(self._written.get(player_id))
         self._sign_ms = self._sign_ms if sign_ms is None else sign_ms
+        with contextlib.suppress(OSError):
+            self.is_long = self._log_path.stat().st_size > LONG_LOG_BYTES
 
     def shorten(self, now_ms: int) -> None:
         """Moves what was written from the log into the file, for which the disk is waited for. Raises what `write`
@@ -210,13 +213,6 @@ class StateFile:
     @property
     def is_open(self) -> bool:
         return self._database is not None
-
-    @property
-    def is_long(self) -> bool:
-        """Whether the log is so long that it should be shortened now."""
-        with contextlib.suppress(OSError):
-            return self._log_path.stat().st_size > LONG_LOG_BYTES
-        return False
 
     def close(self) -> None:
         if self._database is not None:

@@ -127,7 +127,8 @@ class Engine:
         """Moves a sleeping player on by the frames that are due. To be called before the state of a player is read."""
         if frames := self._sleep.take_passed_frames():
             try:
-                self._handle(self._sending.pass_frames(frames))
+                # After a standstill of the node they are many more than the track has.
+                self._handle(self._sending.pass_frames(self._circumstances().frames_in_track(frames)))
             except Exception:  # the caller may be a list of all players
                 log.exception("player %s: the frames of its sleep could not pass", self._playback.player_id)
                 self.went_wrong()

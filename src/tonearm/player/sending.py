@@ -224,8 +224,9 @@ class Sending:
             self._buffer.skip(step, self._playback.filters.effects.position_rate)
             self._frames_sent += step
             self._playback.position_ms = ms_of_samples(self._buffer.end_position()[1])
-            yield from self._update_in_time()
             frames -= step
+            if frames < UPDATE_INTERVAL_FRAMES:  # after a standstill of the node the last update is enough
+                yield from self._update_in_time()
 
     def grant_on_beat(self, beat: int) -> None:
         """Grants the decoder more frames, at beats that players share. So the grants of many players wake a decoder

@@ -127,6 +127,10 @@ class Circumstances(NamedTuple):
         """Whether no whole frame of the track is left."""
         return self.end_ms is None or not self._frames(self.end_ms)
 
+    def frames_in_track(self, frames: int) -> int:
+        """How many of the next `frames` pass before the track's end."""
+        return frames if self.end_ms is None else min(frames, self._frames(self.end_ms))
+
     def _frames(self, until_ms: int) -> int:
         """How many whole frames pass before a position."""
         return max(0, int((until_ms - self.position_ms) / (FRAME_MS * self.position_rate)))

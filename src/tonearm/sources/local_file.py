@@ -94,7 +94,8 @@ class FileOpener:
         except PlayError as error:
             if error.failure.code is not FailureCode.FILE_MISSING:
                 raise
-            hint = f"Check the path; the node looks for it in {os.path.dirname(uri.path)}.{hint_for_link(uri.given)}"
+            folder = readable(os.path.dirname(uri.path))
+            hint = f"Check the path; the node looks for it in {folder}.{hint_for_link(uri.given)}"
             raise PlayError(replace(error.failure, hint=hint)) from error
         reader = FileReader(descriptor, self._reading_threads)
         return OpenedSource(

@@ -106,6 +106,7 @@ class SourceOpener:
         guard: AddressGuard | None = None,
     ) -> None:
         self._policy = policy
+        self._working_folder = os.getcwd()  # which may be gone by the time a source is opened
         self.sounds: Final = sounds or Sounds()
         self._settings = settings or FetchSettings()
         self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
@@ -362,7 +363,7 @@ class SourceOpener:
         await self._client.close()
 
     def _admit(self, uri: SourceUri) -> SourceUri:
-        return self._policy.admit(uri.absolute(os.getcwd()))
+        return self._policy.admit(uri.absolute(self._working_folder))
 
     async def _as_on_disk(self, uri: SourceUri) -> SourceUri:
         """The file under its name on the disk, see `FileOpener.as_on_disk`. Raises `PlayError`."""

@@ -31,7 +31,7 @@ from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME, Output
 from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, EXIT_NO_SANDBOX, FORK_ANSWER, FORK_ORDER, SUSPECT_BYTES, Ready
-from tonearm.sandbox.confine import Confinement, in_a_thread, try_confinement
+from tonearm.sandbox.confine import Confinement, in_a_thread, limit_memory, try_confinement
 from tonearm.sandbox.kernel import die_with_the_node, fork_sibling, give_up_privileges, name_process
 from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxUnavailable
 from tonearm.sandbox.rules import decoder_rules
@@ -89,7 +89,6 @@ class Exercise:
 EXIT_BUG: Final = 1
 READ_BYTES: Final = 64 * 1024
 PING_WITHIN_S: Final = 1.0
-NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler behind a pipe
 # A source that waits for bytes keeps its thread, and the whole stack counts in RLIMIT_AS. Formats, damaged or not, use
 # 28 KiB of the stack, MPEG-TS 144 with the newest libav. Encoding MP3 uses 40 and Opus 60 (x86-64).
 THREAD_STACK_BYTES: Final = 320 * 1024
@@ -123,8 +122,7 @@ def serve_node(node: socket.socket, suspects_descriptor: int, confinement: Confi
 
 
 def _set_limits(memory_bytes: int) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, NO_CORE_DUMP)
+    limit_memory(memory_bytes)
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     threading.stack_size(THREAD_STACK_BYTES)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.library import AUDIO_ENDINGS, natural_order
+from tonearm.core.printable import readable
 from tonearm.core.source_uri import SourceUri, text_of_file
 from tonearm.sources.lists.listed import MAX_ENTRIES, Listed, Listing
 
@@ -21,4 +22,4 @@ def folder_listing(folder: SourceUri, names: Iterable[str]) -> Listing:
         raise PlayError.of(FailureCode.FILE_UNREADABLE, Stage.CONNECT, message, hint)
     first = sorted(audio, key=natural_order)[:MAX_ENTRIES]
     entries = (Listed(text_of_file(os.path.join(folder.path, name))) for name in first)
-    return Listing(tuple(entries), len(audio), os.path.basename(folder.path))
+    return Listing(tuple(entries), len(audio), readable(os.path.basename(folder.path)))

@@ -18,7 +18,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
-from tonearm.sandbox.confine import try_confinement
+from tonearm.sandbox.confine import limit_memory, try_confinement
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.rules import resolver_rules
 
@@ -53,10 +53,8 @@ def audit(event: str, _: object) -> None:
 
 def limit_resources(memory_limit_mb: int) -> None:
     """Limits the address space and the number of open files, and the size of written files to 0."""
-    memory_bytes = memory_limit_mb * 1024 * 1024
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    limit_memory(memory_limit_mb * 1024 * 1024)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES_AT_MOST, _OPEN_FILES_AT_MOST))
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from tonearm.core.voice_gateway import MODES
 from tonearm.decoder.messages import EXIT_NO_SANDBOX
-from tonearm.sandbox.confine import Confinement, in_a_thread, try_confinement
+from tonearm.sandbox.confine import Confinement, in_a_thread, limit_memory, try_confinement
 from tonearm.sandbox.kernel import die_with_the_node, name_process
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.rules import decoder_rules
@@ -30,7 +30,6 @@ from tonearm.voice.process.dave import DaveCall
 from tonearm.voice.process.rtp import RtpStream
 from tonearm.voice.process.worker import VoiceWorker
 
-_NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler that a pipe leads to
 _MEMORY_BYTES: Final = 2 * 1024**3
 
 
@@ -50,8 +49,7 @@ def _prepare(mode: SandboxMode) -> Confinement:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the node decides when it ends
     die_with_the_node()
-    resource.setrlimit(resource.RLIMIT_CORE, _NO_CORE_DUMP)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    limit_memory(_MEMORY_BYTES)
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     logging.disable()  # libdave logs each message that it refuses, and a sender can send many
