@@ -19,12 +19,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from tonearm.core.printable import text_for_logs
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 
 class ExitCode(IntEnum):
@@ -123,7 +120,7 @@ class StderrThread(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, text: "ReadableBuffer", /) -> int:
+    def write(self, text: Any, /) -> int:
         taken = bytes(text)
         with self._changed:
             if self._has_ended:
