@@ -62,6 +62,7 @@ def test_a_link_as_chats_write_it_is_the_link() -> None:
     [
         "Listen to Night by Ada on #Radio\n{}",
         "Night (Live) - {}",
+        "{}\nNight by Ada",
         "({})", "||{}||", "`{}`", "*{}*", '"{}".', "\u200b{}", "see [Night]({}), it is nice", "<{}>, or <{}>",
     ],
 )  # fmt: skip

@@ -115,6 +115,8 @@ async def test_pictures_and_authors_of_entries_are_kept(server: MediaServer) -> 
          [("Her", cover)]),
         (f'#EXTM3U\n#EXTINF:-1 tvg-logo="{cover}",Radio\nhttp://a.example/1\nhttp://a.example/2',
          [("", cover), ("", None)]),
+        (rss(f"<dc:creator xmlns:dc='d'>admin</dc:creator>{ONE}<itunes:author>Her Show</itunes:author>"),
+         [("Her Show", None)]),
         (rss(f'<itunes:image href="file:///etc/passwd"/>{ONE}'), [("", None)]),
     ):  # fmt: skip
         listed = await playlist_of(server.serve("/feed.xml", media(text.encode(), content_type="text/xml")))

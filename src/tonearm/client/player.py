@@ -411,9 +411,9 @@ class Player:
 
     def unfollow(self) -> Awaitable[object]:
         """Stops updating the state and calling the callbacks. Await the result, which is there when they have ended."""
-        tasks = [
-            task for task in (self._following, *self._calls) if task is not None and task is not asyncio.current_task()
-        ]
+        own, followed = asyncio.current_task(), (self._following, *self._calls)
+        # One that has ended may be of an event loop that is closed.
+        tasks = [task for task in followed if task is not None and task is not own and not task.done()]
         for task in tasks:
             task.cancel()
         return asyncio.gather(*tasks, return_exceptions=True)

@@ -38,7 +38,7 @@ def what_is_meant(
         bare = found[1] or found[2]
     if is_encoded_track(bare):
         return Meaning("encoded", bare)
-    if _LINK.match(bare):
+    if _LINK.match(bare) and "\n" not in bare:  # else words follow
         return Meaning("uri", bare)
     searched = _SEARCH.match(bare)
     if searched is not None and (searched[1].lower() in searches or not searched[2]):  # not `Research: a song`

@@ -44,7 +44,7 @@ _ITEM_FIELDS: Final[Mapping[tuple[str, ...], str]] = {
     ("title",): "title",
     ("duration",): "duration",
     ("author",): "author",
-    ("creator",): "author",  # of Dublin Core
+    ("creator",): "creator",  # of Dublin Core: often who wrote the text
 }
 _GRAMMARS: Final[Mapping[str, _Grammar]] = {
     "playlist": _XSPF,
@@ -161,7 +161,7 @@ def _listed(facts: Mapping[str, str]) -> Listed:
         facts["location"].strip(),
         clean(facts.get("title", "")),
         is_uri=True,
-        author=clean(facts.get("author", "")) or "",
+        author=clean(facts.get("author") or facts.get("creator", "")) or "",
         length_ms=length_ms,
         artwork=facts["artwork"],
     )
