@@ -66,10 +66,12 @@ class HeldBucket:
             told = max(told, entry.revision)
         yield None
         while True:
+            newest = self.revision  # maybe of what is deleted by now
             for entry in sorted(self.entries.values(), key=lambda entry: entry.revision):
                 if entry.revision > told:
                     told = entry.revision
                     yield entry
+            told = max(told, newest)
             while self.revision <= told or self.is_mute:
                 self.written.clear()
                 await self.written.wait()
@@ -289,6 +291,20 @@ async def test_a_node_joins_by_the_name_of_a_lost_one_when_that_is_silent() -> N
         assert joining.done() is is_joined
     lost._watching.cancel()
     again._watching.cancel()
+
+
+async def test_a_node_joins_by_the_name_of_one_that_leaves_meanwhile() -> None:
+    bucket = HeldBucket()
+    leaving, joins = (membership(bucket, "a", {}, [100.0], []) for _ in range(2))
+    await leaving.join()
+    time = LoopTime()
+    joining = asyncio.create_task(joins.join())
+    await asyncio.sleep(0)  # it waits
+    await leaving.leave()
+    time.forward(LEASE_S)
+    await joining
+    assert bucket.entries["a"].fields["instance"] == joins._instance
+    joins._watching.cancel()
 
 
 async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused_anything_yet() -> None:

@@ -86,6 +86,7 @@ class Membership:
                 raise NameTaken
             alive_ms = before.fields.get("aliveAt")
             self.last_alive_ms = alive_ms if isinstance(alive_ms, int) and 0 <= alive_ms < _BOUND else 0
+            before = now  # None where the other one has left meanwhile
         self._watch_anew()
         try:
             sent_s = self._now_s()
