@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -335,8 +336,8 @@ async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused
 
 
 async def test_a_lease_that_ends_before_its_renewal_is_acknowledged_has_ended() -> None:
-    bucket, now, ended = HeldBucket(), [100.0], list[str]()
-    node = membership(bucket, "a", {}, now, ended)
+    bucket, now = HeldBucket(), [100.0]
+    node = membership(bucket, "a", {}, now, [])
     await node.join()
     plain = bucket.update
 
@@ -345,9 +346,12 @@ async def test_a_lease_that_ends_before_its_renewal_is_acknowledged_has_ended() 
         return await plain(key, value, last)
 
     bucket.update = slow  # type: ignore[method-assign]
+    told = list[object]()
+    node.allowed = told.append
+    node.lapsed = lambda: asyncio.get_running_loop().call_soon(told.append, "its players are given up")
     now[0] = node.lease.plays_until_s - 0.1
     await node.turn()
-    assert ended == ["a"]
+    assert told == [-math.inf, "its players are given up", node.lease.plays_until_s]
     assert node.may_play, "it may take them again"
     node._watching.cancel()
 

@@ -123,6 +123,8 @@ class Membership:
             self.members.reached_since_s = None
             await self._ask_others()
         else:
+            self.check()  # the lease may have ended while the engine did not answer, so that another node took players
+            await asyncio.sleep(0)  # these are given up before the new lease begins
             self._renewed(now_s)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_BACK_WITHIN_S):
@@ -196,7 +198,6 @@ class Membership:
         return there.revision  # this node's own write, whose acknowledgement was lost
 
     def _renewed(self, sent_s: float) -> None:
-        self.check()  # the lease may have ended while the engine did not answer, so that another node took players
         self.lease = self.lease.renewed(sent_s)
         self._has_lapsed = False
         if self.members.reached_since_s is None and self._has_watch:
