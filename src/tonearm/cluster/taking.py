@@ -51,10 +51,13 @@ class Taking:
 
     async def look_for_players(self) -> None:
         """Begins to take the players that belong to this node and are not here, and, unless this node drains, its share
-        of the players of lost nodes. Thousands of players are assigned in slices, so that frames are sent in
-        between."""
+        of the players of lost nodes. Thousands of players are assigned in slices, so that frames are sent in between.
+        Players that are here and belong to another node are given up."""
         if self._moving.is_leaving:
             return
+        for player_id in self._players:
+            if self._ownership.epoch_of(player_id) is None:  # another node took it while this one restored it
+                self.lost(player_id, "")
         now_s, members = time.monotonic(), self._membership.members
         # Forgets players that another node has taken since, and those that are gone.
         self._refused_until_s = {
