@@ -250,7 +250,9 @@ def test_the_nodes_of_a_cluster_are_configured_as_nodes_can_be() -> None:
     assert pod["enableServiceLinks"] is False  # else TONEARM_PORT and others are the addresses of the services
     (container,) = pod["containers"]
     given = {one["name"]: one.get("value", "pod-0") for one in container["env"]}
-    probes = [container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")]
+    probes = [container[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")]
+    startup, longest_lease_s, start_s = container["startupProbe"], 60, 30
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= longest_lease_s + start_s
     assert stateful["spec"]["template"]["metadata"]["annotations"]["prometheus.io/scrape"] == "true"
     assert {*probes, "/metrics"} <= {*json.loads(given["TONEARM_SERVER__OPEN_PATHS"])}  # they send no password
     nodes["pod-0"] = {name: text.replace("$(TONEARM_CLUSTER__NODE)", "pod-0") for name, text in given.items()}

@@ -198,6 +198,34 @@ async def test_a_node_that_has_just_come_is_not_lost_because_its_record_comes_la
     await found.ownership.stop()
 
 
+async def test_a_node_that_drains_takes_its_own_player_back_when_nobody_plays_it() -> None:
+    found = await leaving("p", are_saved=False)
+    await found.ownership.write("p", await record_of(StoppingPlayer("p").record(), 0))
+    await found.ownership.start()
+    cast(Any, found.joined.membership).members = Members("a", 3.0)
+    taking = Taking(found.joined, cast(Any, found.node), found.players, found.moving)
+    found.moving.is_draining = True
+    found.ownership.let_go("p")
+    await found.node.give_up("p", "")
+    await taking.look_for_players()
+    await eventually(lambda: "p" in found.players, "the player is taken, so that it can be moved")
+    await found.ownership.stop()
+
+
+async def test_a_player_that_another_node_takes_while_this_one_restores_it_does_not_stay_at_both() -> None:
+    found = await leaving("p")
+    await found.ownership.start()
+    snapshot = found.players.pop("p").record()
+    assert await ownership(found.bucket, "c", []).take("p", "a", snapshot) is snapshot
+    await eventually(lambda: found.ownership.nodes() == ["c"], "the engine tells of it")
+    found.players["p"] = StoppingPlayer("p")  # as `Node.start` makes it at last
+    cast(Any, found.joined.membership).members = Members("a", 3.0)
+    taking = Taking(found.joined, cast(Any, found.node), found.players, found.moving)
+    await taking.look_for_players()
+    await eventually(lambda: not found.players, "the player is given up")
+    await found.ownership.stop()
+
+
 async def test_a_node_whose_lease_has_ended_is_handed_nothing() -> None:
     found = await leaving()
     cast(Any, found.joined.membership).may_play = False

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -66,10 +67,12 @@ class HeldBucket:
             told = max(told, entry.revision)
         yield None
         while True:
+            newest = self.revision  # maybe of what is deleted by now
             for entry in sorted(self.entries.values(), key=lambda entry: entry.revision):
                 if entry.revision > told:
                     told = entry.revision
                     yield entry
+            told = max(told, newest)
             while self.revision <= told or self.is_mute:
                 self.written.clear()
                 await self.written.wait()
@@ -291,6 +294,20 @@ async def test_a_node_joins_by_the_name_of_a_lost_one_when_that_is_silent() -> N
     again._watching.cancel()
 
 
+async def test_a_node_joins_by_the_name_of_one_that_leaves_meanwhile() -> None:
+    bucket = HeldBucket()
+    leaving, joins = (membership(bucket, "a", {}, [100.0], []) for _ in range(2))
+    await leaving.join()
+    time = LoopTime()
+    joining = asyncio.create_task(joins.join())
+    await asyncio.sleep(0)  # it waits
+    await leaving.leave()
+    time.forward(LEASE_S)
+    await joining
+    assert bucket.entries["a"].fields["instance"] == joins._instance
+    joins._watching.cancel()
+
+
 async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused_anything_yet() -> None:
     bucket, now, ended = HeldBucket(), [100.0], list[str]()
     nodes: dict[str, Membership] = {}
@@ -319,8 +336,8 @@ async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused
 
 
 async def test_a_lease_that_ends_before_its_renewal_is_acknowledged_has_ended() -> None:
-    bucket, now, ended = HeldBucket(), [100.0], list[str]()
-    node = membership(bucket, "a", {}, now, ended)
+    bucket, now = HeldBucket(), [100.0]
+    node = membership(bucket, "a", {}, now, [])
     await node.join()
     plain = bucket.update
 
@@ -329,9 +346,12 @@ async def test_a_lease_that_ends_before_its_renewal_is_acknowledged_has_ended() 
         return await plain(key, value, last)
 
     bucket.update = slow  # type: ignore[method-assign]
+    told = list[object]()
+    node.allowed = told.append
+    node.lapsed = lambda: asyncio.get_running_loop().call_soon(told.append, "its players are given up")
     now[0] = node.lease.plays_until_s - 0.1
     await node.turn()
-    assert ended == ["a"]
+    assert told == [-math.inf, "its players are given up", node.lease.plays_until_s]
     assert node.may_play, "it may take them again"
     node._watching.cancel()
 

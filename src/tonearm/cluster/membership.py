@@ -86,6 +86,7 @@ class Membership:
                 raise NameTaken
             alive_ms = before.fields.get("aliveAt")
             self.last_alive_ms = alive_ms if isinstance(alive_ms, int) and 0 <= alive_ms < _BOUND else 0
+            before = now  # None where the other one has left meanwhile
         self._watch_anew()
         try:
             sent_s = self._now_s()
@@ -122,6 +123,8 @@ class Membership:
             self.members.reached_since_s = None
             await self._ask_others()
         else:
+            self.check()  # the lease may have ended while the engine did not answer, so that another node took players
+            await asyncio.sleep(0)  # these are given up before the new lease begins
             self._renewed(now_s)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_BACK_WITHIN_S):
@@ -195,7 +198,6 @@ class Membership:
         return there.revision  # this node's own write, whose acknowledgement was lost
 
     def _renewed(self, sent_s: float) -> None:
-        self.check()  # the lease may have ended while the engine did not answer, so that another node took players
         self.lease = self.lease.renewed(sent_s)
         self._has_lapsed = False
         if self.members.reached_since_s is None and self._has_watch:

@@ -50,11 +50,14 @@ class Taking:
         await asyncio.gather(*work, return_exceptions=True)
 
     async def look_for_players(self) -> None:
-        """Begins to take the players that belong to this node and are not here, and this node's share of the players of
-        lost nodes, unless this node drains. Thousands of players are assigned in slices, so that frames are sent in
-        between."""
-        if self._moving.is_draining:
+        """Begins to take the players that belong to this node and are not here, and, unless this node drains, its share
+        of the players of lost nodes. Thousands of players are assigned in slices, so that frames are sent in between.
+        Players that are here and belong to another node are given up."""
+        if self._moving.is_leaving:
             return
+        for player_id in self._players:
+            if self._ownership.epoch_of(player_id) is None:  # another node took it while this one restored it
+                self.lost(player_id, "")
         now_s, members = time.monotonic(), self._membership.members
         # Forgets players that another node has taken since, and those that are gone.
         self._refused_until_s = {
@@ -64,7 +67,7 @@ class Taking:
             if self._ownership.epoch_of(player_id) is None and player_id not in self._players:
                 self._begin_taking(player_id, owned)
         lost = [name for name in self._ownership.nodes() if not members.is_alive(name, now_s)]
-        if not lost:
+        if not lost or self._moving.is_draining:
             return
         if self._heirs.names != (names := tuple(members.heirs(now_s))):
             self._heirs = Heirs(names)
