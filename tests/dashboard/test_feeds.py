@@ -84,6 +84,27 @@ def test_a_player_with_another_life_is_read_and_one_that_is_not_found_is_gone(tm
 
 
 @needs("node")
+def test_what_comes_late_of_a_players_former_life_does_not_take_it_from_the_list(tmp_path: Path) -> None:
+    program = """
+    const lives = [];
+    told({ op: "PlayerCreate", id: "p", life: "b" });
+    told({ op: "PlayerDelete", id: "p", life: "a", seq: 9 }); // another node of the cluster had it
+    await answer("players/p", player("p", 1, "b"));
+    await answer("players/p", player("p", 1, "b")); // it is read again
+    lives.push(feed.players.get("p")?.life);
+    told({ op: "PlayerCreate", id: "p", life: "c" });
+    told({ op: "PlayerCreate", id: "p", life: "d" });
+    asked.reverse(); // the newer answer comes first
+    await answer("players/p", player("p", 1, "d"));
+    await answer("players/p", { code: "player_not_found" }, 404);
+    lives.push(feed.players.get("p")?.life);
+    console.log(JSON.stringify(lives));
+    feed.close();
+    """
+    assert run_page(tmp_path, NODE_PAGE + program) == ["b", "d"]
+
+
+@needs("node")
 def test_an_event_of_a_players_next_life_that_overtakes_its_state_counts(tmp_path: Path) -> None:
     program = """
     const feed = PlayerFeed.of(api, "p");

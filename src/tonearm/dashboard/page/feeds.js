@@ -143,8 +143,8 @@ export class NodeFeed extends Feed {
       return;
     }
     const known = this.players.get(event.id);
-    if (event.op === "PlayerDelete") this.players.delete(event.id);
-    else if (known && event.life !== known.life) this.read(event.id);
+    if (known && event.life !== known.life) this.read(event.id);
+    else if (event.op === "PlayerDelete") this.players.delete(event.id);
     else if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
     if ("error" in event && event.error)
       this.note(event.id, event.time, event.error, "track" in event ? event.track : undefined);
@@ -156,16 +156,12 @@ export class NodeFeed extends Feed {
     /** @type {PlayerEvent[]} */
     const later = [];
     this.reading.set(id, later);
-    /** @type {Player | undefined} */
-    let state;
-    try {
-      state = await this.api.get(this.api.player(id));
-    } catch (error) {
-      if (error instanceof ApiError && error.code === "player_not_found") this.players.delete(id);
-    }
+    /** @type {Player | ApiError} */
+    const answer = await this.api.get(this.api.player(id)).catch((error) => error);
     if (this.reading.get(id) !== later) return; // it is read anew, or all are
     this.reading.delete(id);
-    if (state) this.players.set(id, seen(state, performance.now()));
+    if (!(answer instanceof Error)) this.players.set(id, seen(answer, performance.now()));
+    else if (answer.code === "player_not_found") this.players.delete(id);
     for (const event of later) this.take(event);
     this.tellSoon();
   }
