@@ -55,7 +55,9 @@ def test_two_sounds_that_were_taken_off_the_board_come_back(tmp_path: Path) -> N
 @needs("node")
 def test_the_clock_of_a_sound_goes_on_beside_what_is_told_of_the_track(tmp_path: Path) -> None:
     program = """
+    import { handTime } from "./small_dom.mjs";
     import { applied, seen } from "./player_state.js";
+    handTime();
     const overlay = { overlayId: "o", uri: "a", state: "playing", position: 1000, length: 0 };
     const told = seen({ ...feed.state, overlays: [overlay], seq: 1 }, performance.now() - 64_000);
     const update = { op: "PlayerUpdate", seq: 2, state: "playing", paused: false, position: 5, positionRate: 1 };
