@@ -102,6 +102,20 @@ async def test_another_form_of_a_name_leads_out_of_no_folder(music: Path, form: 
     assert refused.code == FailureCode.FILE_MISSING
 
 
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+async def test_a_permitted_folder_behind_a_link_is_found_whichever_way_its_accents_are_written(
+    music: Path, asked: Form
+) -> None:
+    """As where a home folder is a link to another disk."""
+    real = music / normalize("NFD", "Gehör")
+    real.mkdir()
+    (real / "a.mp3").write_bytes(b"sound")
+    link = music.parent / "link"
+    link.symlink_to(music)
+    inside = (str(link / normalize("NFC", "Gehör")),)
+    assert await content(f"{link}/{normalize(asked, 'Gehör')}/a.mp3", inside) == b"sound"
+
+
 async def test_a_list_that_takes_a_file_for_a_folder_leaves_no_file_open(music: Path) -> None:
     (music / "album.flac").write_bytes(b"sound")
     (music / "a.m3u").write_text("album.flac\nalbum.flac/01.flac\n")

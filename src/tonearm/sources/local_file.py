@@ -63,8 +63,10 @@ class FileOpener:
         self._roots: tuple[str, ...] | None = None
         self._real_roots: tuple[str, ...] = ()
         if not isinstance(permitted, bool):
-            self._roots = tuple(os.path.abspath(root) for root in permitted)
-            self._real_roots = tuple(os.path.realpath(spelled_on_disk(root)) for root in self._roots)
+            roots = [os.path.abspath(root) for root in permitted]
+            found = [spelled_on_disk(root) for root in roots]
+            self._roots = (*roots, *found)
+            self._real_roots = tuple(map(os.path.realpath, found))
 
     def check(self, path: str) -> None:
         """Raises `SourceRefused` when the text of the path is refused. Touches no disk."""
