@@ -247,14 +247,12 @@ def hint_for(error: BaseException, otherwise: str) -> str:
 
 def spelled_on_disk(path: str) -> str:
     """The absolute path with the names that are there, where the disk has their accents in the other form: macOS takes
-    a letter and its accent apart. The path itself when nothing is there. Blocks."""
+    a letter and its accent apart. A name that is not there stays as it is. Blocks."""
     found = "/"
     for name in path.strip("/").split("/"):
         forms = (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))
         there = (below for form in forms if os.path.lexists(below := os.path.join(found, form)))
-        found = next(there, "")
-        if not found:
-            return path
+        found = next(there, os.path.join(found, name))
     return found
 
 
