@@ -247,12 +247,14 @@ def hint_for(error: BaseException, otherwise: str) -> str:
 
 def spelled_on_disk(path: str) -> str:
     """The absolute path with the names that are there, where the disk has their accents in the other form: macOS takes
-    a letter and its accent apart. A name that is not there stays as it is. Blocks."""
-    found = "/"
-    for name in path.strip("/").split("/"):
+    a letter and its accent apart. From the first name on that is not there the path stays as it is. Blocks."""
+    found, names = "/", path.strip("/").split("/")
+    for at, name in enumerate(names):
         forms = (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))
         there = (below for form in forms if os.path.lexists(below := os.path.join(found, form)))
-        found = next(there, os.path.join(found, name))
+        if (known := next(there, None)) is None:
+            return os.path.join(found, *names[at:])
+        found = known
     return found
 
 
