@@ -45,11 +45,14 @@ class Loop:
         ("/a.slice/b.service", {"a.slice": "max 100000", "a.slice/b.service": "50000 100000"}, 1),
         ("/a.slice/b.service", {"a.slice": "100000 100000", "a.slice/b.service": "max 100000"}, 1),
         ("/a.slice/b.service", {"a.slice": "999999999 100000"}, None),
+        (None, {}, None),
     ],
 )
-def test_a_quota_leaves_fewer_cores(tmp_path: Path, group: str, quotas: dict[str, str], most: int | None) -> None:
-    """None: as many as the affinity."""
-    (tmp_path / "cgroup").write_text(f"1:cpu:/other\n0::{group}\n")
+def test_a_quota_leaves_fewer_cores(
+    tmp_path: Path, group: str | None, quotas: dict[str, str], most: int | None
+) -> None:
+    """None: without cgroup v2, as on RHEL 8, and as many as the affinity."""
+    (tmp_path / "cgroup").write_text("1:cpu:/other\n" + ("" if group is None else f"0::{group}\n"))
     for place, quota in quotas.items():
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
         (tmp_path / place / "cpu.max").write_text(f"{quota}\n")

@@ -19,6 +19,7 @@ from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
+from tonearm.sources.uploads import Uploads
 
 Form: TypeAlias = Literal["NFC", "NFD"]
 
@@ -100,6 +101,32 @@ async def test_another_form_of_a_name_leads_out_of_no_folder(music: Path, form: 
     (music / normalize(form, "lïnk.mp3")).symlink_to(music.parent / "secret.mp3")
     refused = await failure_of(f"{music}/{normalize(other, 'lïnk.mp3')}", files=(str(music),))
     assert refused.code == FailureCode.FILE_MISSING
+
+
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+async def test_a_permitted_folder_behind_a_link_is_found_whichever_way_its_accents_are_written(
+    music: Path, asked: Form
+) -> None:
+    """As where a home folder is a link to another disk."""
+    real = music / normalize("NFD", "Gehör")
+    real.mkdir()
+    (real / "a.mp3").write_bytes(b"sound")
+    link = music.parent / "link"
+    link.symlink_to(music)
+    inside = (str(link / normalize("NFC", "Gehör")),)
+    assert await content(f"{link}/{normalize(asked, 'Gehör')}/a.mp3", inside) == b"sound"
+
+
+@pytest.mark.parametrize("below", ["", "sent"])
+async def test_files_are_sent_into_the_folder_that_is_there_whichever_way_its_accents_are_written(
+    tmp_path: Path, below: str
+) -> None:
+    """Not into another one, which would hide that one at the next start."""
+    folder = tmp_path / normalize("NFD", "Gehör")
+    folder.mkdir()
+    async with Uploads(str(tmp_path / normalize("NFC", "Gehör") / below), 100).sending("a.mp3", 0) as file:
+        assert await file.keep() == str(folder / below / "a.mp3")
+    assert os.listdir(tmp_path) == [folder.name]
 
 
 async def test_a_list_that_takes_a_file_for_a_folder_leaves_no_file_open(music: Path) -> None:

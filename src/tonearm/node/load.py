@@ -58,7 +58,7 @@ def usable_cores(proc: Path = Path("/proc/self"), cgroups: Path = Path("/sys/fs/
     """How many of the machine's cores this process may use, by its affinity and the quotas of its container or service
     (cgroup v2)."""
     cores = len(os.sched_getaffinity(0))
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, StopIteration):  # the last without cgroup v2
         own = next(line[3:] for line in (proc / "cgroup").read_text().splitlines() if line.startswith("0::"))
         for group in (own, *map(str, Path(own).parents)):
             with contextlib.suppress(OSError, ValueError):  # the outermost group has no such file; `max` is no number

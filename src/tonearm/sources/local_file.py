@@ -63,8 +63,10 @@ class FileOpener:
         self._roots: tuple[str, ...] | None = None
         self._real_roots: tuple[str, ...] = ()
         if not isinstance(permitted, bool):
-            self._roots = tuple(os.path.abspath(root) for root in permitted)
-            self._real_roots = tuple(os.path.realpath(spelled_on_disk(root)) for root in self._roots)
+            roots = [os.path.abspath(root) for root in permitted]
+            found = [spelled_on_disk(root) for root in roots]
+            self._roots = (*roots, *found)
+            self._real_roots = tuple(map(os.path.realpath, found))
 
     def check(self, path: str) -> None:
         """Raises `SourceRefused` when the text of the path is refused. Touches no disk."""
@@ -245,14 +247,14 @@ def hint_for(error: BaseException, otherwise: str) -> str:
 
 def spelled_on_disk(path: str) -> str:
     """The absolute path with the names that are there, where the disk has their accents in the other form: macOS takes
-    a letter and its accent apart. The path itself when nothing is there. Blocks."""
-    found = "/"
-    for name in path.strip("/").split("/"):
+    a letter and its accent apart. From the first name on that is not there the path stays as it is. Blocks."""
+    found, names = "/", path.strip("/").split("/")
+    for at, name in enumerate(names):
         forms = (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))
         there = (below for form in forms if os.path.lexists(below := os.path.join(found, form)))
-        found = next(there, "")
-        if not found:
-            return path
+        if (known := next(there, None)) is None:
+            return os.path.join(found, *names[at:])
+        found = known
     return found
 
 

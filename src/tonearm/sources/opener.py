@@ -518,7 +518,7 @@ async def _gives_other_ranges(client: SourceClient, file: RemoteFile, first: Ans
     """Whether a server that gave the whole file for the range of all bytes, as Tornado does, gives smaller ranges."""
     last = (file.size_bytes or 0) - 1
     says_so = media_type(first[0].headers.get("Accept-Ranges")) == "bytes"
-    if file.is_live or file.is_seekable or not says_so or last < _LEAST_ASKED_AGAIN_BYTES:
+    if file.is_live or file.is_seekable or not says_so or last < _LEAST_ASKED_AGAIN_BYTES or is_html(file.content_type):
         return False
     try:
         answer, _ = await client.get(file.final_uri, {"Range": f"bytes={last}-"})

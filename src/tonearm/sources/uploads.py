@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from tonearm.core.errors import DiskFull, LimitReached, UploadsOff
 from tonearm.core.library import numbered_name
 from tonearm.sources.detached_threads import DetachedThreads
+from tonearm.sources.local_file import spelled_on_disk
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class Uploads:
     """The files in `folder`. Complete files and files that are being sent may take `max_bytes` in all."""
 
     def __init__(self, folder: str, max_bytes: int) -> None:
-        self._folder = os.path.abspath(folder)
+        self._folder = spelled_on_disk(os.path.abspath(folder))
         self._max_bytes = max_bytes
         self._taken_bytes = 0
         self._sending = 0

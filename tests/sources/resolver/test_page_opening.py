@@ -95,6 +95,11 @@ async def test_a_link_that_redirects_to_a_page_is_opened_as_the_page(server: Med
             server.serve("/login", html("", "Sign in."))
             server.serve("/fake/told", answer)
             assert (await body_of(opening, short))[0] == BODY
+        # A page is not asked for twice, not even one that is as large as a file and has ranges.
+        large = media(b"Sign in." * 10_000, content_type="text/html", ranges=False, headers="Accept-Ranges: bytes\r\n")
+        server.serve("/login", large)
+        server.serve("/fake/told", redirect("/login"))
+        assert (await body_of(opening, short))[0] == BODY
         server.serve("/short", redirect("/gone"))
         assert (await opening_fails(opening, short)).http_status == 404
 
