@@ -147,14 +147,20 @@ def _a_search(key: str) -> str:
     return key
 
 
+def _host_and_port(url: str) -> tuple[str, int | None] | None:
+    """None for a host or a port that is none."""
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname, parts.port) if parts.hostname else None
+    except ValueError:
+        return None
+
+
 def _proxies(urls: tuple[str, ...]) -> tuple[str, ...]:
     for url in urls:
-        try:
-            parts = urlsplit(url)
-            is_proxy = bool(parts.hostname) and parts.port is not None
-        except ValueError:
-            is_proxy = False
-        if not is_proxy or parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.query:
+        place = _host_and_port(url)
+        parts = None if place is None or place[1] is None else urlsplit(url)
+        if parts is None or parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.query:
             raise ValueError('each must be written "http://HOST:PORT" or "http://NAME:PASSWORD@HOST:PORT"')
     return urls
 
@@ -186,7 +192,7 @@ def _a_node_name_or_none(text: str) -> str:
 
 def _engine_urls(text: str) -> str:
     urls = [url.strip() for url in text.split(",")] if text else []
-    if not all(re.fullmatch(r"(nats|tls)://[A-Za-z0-9._\[\]:-]+/?", url) for url in urls):
+    if not all(re.fullmatch(r"(nats|tls)://[A-Za-z0-9._\[\]:-]+/?", url) and _host_and_port(url) for url in urls):
         raise ValueError(
             'must be written "nats://HOST:PORT", several separated by commas; cluster.user and cluster.password_file '
             "take the user and the password"
@@ -201,7 +207,7 @@ def _a_country(text: str) -> str:
 
 
 def _a_service_url(text: str) -> str:
-    if re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+(/[A-Za-z0-9._~/-]*)?", text) is None:
+    if not (re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+(/[A-Za-z0-9._~/-]*)?", text) and _host_and_port(text)):
         raise ValueError('must be an http or https address without a query, such as "https://api.deezer.com"')
     return text.rstrip("/")
 

@@ -106,9 +106,9 @@ export function Keys({ listening, notices, steered, showQueue, isShown, show }) 
   });
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
-      const key = signOf(event);
       if (!isOn || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
-      if (document.querySelector("dialog[open]") || isUsed(event)) return;
+      if (document.querySelector("dialog[open]") || !event.key || isUsed(event)) return; // autofill has none
+      const key = signOf(event);
       const feed = steered();
       const found = COMMANDS.find(({ keys }) => keys.includes(key.length === 1 ? key.toLowerCase() : key));
       if (key === "?") show(true);
