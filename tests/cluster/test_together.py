@@ -80,6 +80,32 @@ async def test_an_answer_whose_end_does_not_come_is_waited_for_no_longer_than_it
         asked[0].close()
 
 
+@pytest.mark.parametrize("method", ["DELETE", "PUT"])
+async def test_what_a_node_may_have_carried_out_is_not_sent_to_it_again(method: str) -> None:
+    asked: list[str] = []
+
+    async def answer_the_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_over = False
+        while not is_over:
+            asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split()[0])
+            is_over = len(asked) > 1
+            writer.write(b"" if is_over else b"HTTP/1.1 204 No Content\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer_the_first, "127.0.0.1", 0) as ending:
+        address = f"http://127.0.0.1:{ending.sockets[0].getsockname()[1]}"
+        forwarding = Forwarding("", lambda _: True, lambda: 0, 6.0)
+        request = cast(Any, SimpleNamespace(method=method, raw_path="/v0/players/p", headers={}))
+        request.add_reply_header = lambda *_: None
+        try:
+            await forwarding.pass_on(request, None, address, "b")  # so that the connection is there
+            with pytest.raises(NodeUnreachable):
+                await forwarding.pass_on(request, None, address, "b")
+        finally:
+            await forwarding.close()
+    assert asked == [method, method]
+
+
 async def test_a_body_that_came_packed_is_passed_on_as_what_it_is_by_then() -> None:
     async with still_node() as node, running_edge(node) as port:
         forwarding = Forwarding("", lambda _: True, lambda: 0, 6.0)

@@ -148,6 +148,7 @@ async def run(folder: Path, seconds: float, seed: int) -> list[str]:
     connections = aiohttp.TCPConnector(limit=0)
     patience = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with running_world(folder) as world, aiohttp.ClientSession(connector=connections, timeout=patience) as http:
+        http._retry_connection = False  # a DELETE that was done would be sent again, and be answered with 404
         song = str(folder / "song.wav")
         chaos = Chaos(world, http, song, seed)
         try:

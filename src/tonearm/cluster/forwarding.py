@@ -248,6 +248,9 @@ class Forwarding:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
             )
+            # Otherwise aiohttp would send a DELETE or PUT again when a connection ends without an answer. The node may
+            # have carried it out, and then answers that there is no such player. There is no public setting.
+            self._session._retry_connection = False
         return self._session
 
 
