@@ -1,6 +1,7 @@
 """What a node that stops does with players that it could not give to others."""
 
 import asyncio
+import contextlib
 import json
 import math
 import time
@@ -31,6 +32,9 @@ from tonearm.core.snapshot import PlayerSnapshot
 @dataclass
 class StoppingPlayer:
     player_id: str
+
+    def snapshot(self) -> PlayerSnapshot:
+        return self.record()
 
     def record(self) -> PlayerSnapshot:
         return replace(playing_player("a").playback.snapshot(), player_id=self.player_id)
@@ -158,6 +162,21 @@ async def test_a_player_of_which_the_engine_has_no_record_is_not_lost_by_a_move(
     assert found.ownership.epoch_of("p")
     snapshot = StoppingPlayer("p").record()
     assert await ownership(found.bucket, "b", []).take("p", "a", snapshot, found.ownership.epoch_of("p")) is snapshot
+
+
+@pytest.mark.parametrize("takes", [True, False])
+async def test_a_player_that_an_emptied_engine_does_not_have_yet_is_not_lost_by_a_move(takes: bool) -> None:
+    found = await leaving("p", takes=takes)
+    found.bucket.entries.clear()
+    moving = asyncio.create_task(found.moving.one("p", "b"))
+    await found.asked.wait()
+    entry = found.bucket.entries["p"]
+    assert entry.fields["owner"] == "a", "so b can take it"
+    assert entry.body
+    found.answers.release()
+    with contextlib.suppress(NodeUnreachable):
+        await moving
+    assert found.players.keys() == (set() if takes else {"p"})
 
 
 @pytest.mark.parametrize("what", ["the lease ends", "another node takes it"])

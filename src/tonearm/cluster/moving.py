@@ -14,6 +14,7 @@ import aiohttp
 from tonearm.cluster.engine import EngineLost
 from tonearm.cluster.engine_saving import record_of
 from tonearm.cluster.nodes import Joined
+from tonearm.cluster.ownership import RecordTooLarge
 from tonearm.core.cluster import placed
 from tonearm.core.errors import BadRequest, EngineGone, NodeUnreachable, PlayerNotFound, RequestError
 from tonearm.core.player_status import PlayerStatus
@@ -100,6 +101,13 @@ class Moving:
             raise EngineGone("The cluster's engine is lost; nothing can be moved. Try again later.")
         player, epoch = self._players.get(player_id), self._ownership.epoch_of(player_id)
         if player is None or epoch is None:
+            raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
+        try:
+            if not await self._ownership.is_there(player_id):
+                await self._ownership.write(player_id, await record_of(player.snapshot(), self._wall_ms()))
+        except (EngineLost, RecordTooLarge) as error:
+            raise EngineGone.of(error) from error
+        if self._players.get(player_id) is not player or self._ownership.epoch_of(player_id) != epoch:
             raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
         self.on_their_way[player_id] = OnItsWay(player.status(), player.record())
         try:

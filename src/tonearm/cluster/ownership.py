@@ -130,6 +130,10 @@ class Ownership:
             known = self._read(await self._bucket.get(player_id))
         return None if known is None else known.owner
 
+    async def is_there(self, player_id: str) -> bool:
+        """Whether the engine has the player. It may have lost it, maybe with its whole disk. Raises `EngineLost`."""
+        return await self._bucket.get(player_id) is not None
+
     async def claim(self, player_id: str) -> bool:
         """Takes the id for a player that is about to be created here. Returns False when this node had it already.
         Raises `PlayerExists` and `EngineLost`."""
