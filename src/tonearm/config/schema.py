@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -147,20 +147,23 @@ def _a_search(key: str) -> str:
     return key
 
 
-def _host_and_port(url: str) -> tuple[str, int | None] | None:
+def _parts_of(url: str) -> SplitResult | None:
     """None for a host or a port that is none."""
     try:
         parts = urlsplit(url)
-        return (parts.hostname, parts.port) if parts.hostname else None
+        _ = parts.port  # which raises, too
     except ValueError:
         return None
+    return parts if parts.hostname else None
+
+
+_OF_PROXIES: Final = (("http", ""), ("http", "/"), ("https", ""), ("https", "/"))  # scheme and path
 
 
 def _proxies(urls: tuple[str, ...]) -> tuple[str, ...]:
     for url in urls:
-        place = _host_and_port(url)
-        parts = None if place is None or place[1] is None else urlsplit(url)
-        if parts is None or parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.query:
+        parts = _parts_of(url)
+        if parts is None or parts.port is None or parts.query or (parts.scheme, parts.path) not in _OF_PROXIES:
             raise ValueError('each must be written "http://HOST:PORT" or "http://NAME:PASSWORD@HOST:PORT"')
     return urls
 
@@ -192,7 +195,7 @@ def _a_node_name_or_none(text: str) -> str:
 
 def _engine_urls(text: str) -> str:
     urls = [url.strip() for url in text.split(",")] if text else []
-    if not all(re.fullmatch(r"(nats|tls)://[A-Za-z0-9._\[\]:-]+/?", url) and _host_and_port(url) for url in urls):
+    if not all(re.fullmatch(r"(nats|tls)://[A-Za-z0-9._\[\]:-]+/?", url) and _parts_of(url) for url in urls):
         raise ValueError(
             'must be written "nats://HOST:PORT", several separated by commas; cluster.user and cluster.password_file '
             "take the user and the password"
@@ -207,7 +210,7 @@ def _a_country(text: str) -> str:
 
 
 def _a_service_url(text: str) -> str:
-    if not (re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+(/[A-Za-z0-9._~/-]*)?", text) and _host_and_port(text)):
+    if not (re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+(/[A-Za-z0-9._~/-]*)?", text) and _parts_of(text)):
         raise ValueError('must be an http or https address without a query, such as "https://api.deezer.com"')
     return text.rstrip("/")
 
