@@ -101,14 +101,14 @@ class Moving:
             raise EngineGone("The cluster's engine is lost; nothing can be moved. Try again later.")
         player, epoch = self._players.get(player_id), self._ownership.epoch_of(player_id)
         if player is None or epoch is None:
-            raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
+            raise _not_here(player_id)
         try:
             if not await self._ownership.is_there(player_id):
                 await self._ownership.write(player_id, await record_of(player.snapshot(), self._wall_ms()))
         except (EngineLost, RecordTooLarge) as error:
             raise EngineGone.of(error) from error
         if self._players.get(player_id) is not player or self._ownership.epoch_of(player_id) != epoch:
-            raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
+            raise _not_here(player_id)
         self.on_their_way[player_id] = OnItsWay(player.status(), player.record())
         try:
             await self._hand_over(player_id, epoch, to, living[to].address)
@@ -139,7 +139,7 @@ class Moving:
             if owner == to:  # it took the player late
                 return
             if taken is None:
-                raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.") from error
+                raise _not_here(player_id) from error
             try:
                 await self._node.take_over(snapshot, comes_back=True)
             except BaseException:
@@ -150,3 +150,7 @@ class Moving:
                 await self._node.give_up(player_id, GOES_ON_ELSEWHERE, "the cluster")
             why = f" (it answered {error.status})" if isinstance(error, aiohttp.ClientResponseError) else ""
             raise NodeUnreachable(f"The node {to} did not take the player{why}; it goes on here.") from error
+
+
+def _not_here(player_id: str) -> PlayerNotFound:
+    return PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
