@@ -17,21 +17,8 @@ from tonearm.core.errors import RequestError
 from tonearm.core.figures import ClusterFigures
 from tonearm.core.metadata import JsonObject
 from tonearm.dashboard.page_files import INDEX, PageFile
+from tonearm.description import node as operations
 from tonearm.description.asyncapi import asyncapi_document
-from tonearm.description.node import (
-    DASHBOARD_FILES,
-    DESCRIBE_PATHS,
-    DESCRIBE_SOCKETS,
-    SHOW_BUILD,
-    SHOW_DASHBOARD,
-    SHOW_DOCS,
-    SHOW_HEALTH,
-    SHOW_INDEX,
-    SHOW_METRICS,
-    SHOW_READINESS,
-    SHOW_STATS,
-    SHOW_VERSION,
-)
 from tonearm.description.openapi import openapi_document
 from tonearm.description.operation import Operation
 from tonearm.description.page import CONTENT_SECURITY_POLICY, docs_page
@@ -51,12 +38,12 @@ class FigureRoutes:
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route(SHOW_BUILD, self._info),
-            Route(SHOW_VERSION, self._version),
-            Route(SHOW_STATS, self._stats),
-            Route(SHOW_METRICS, self._metrics),
-            Route(SHOW_HEALTH, self._healthz),
-            Route(SHOW_READINESS, self._readyz),
+            Route(operations.SHOW_BUILD, self._info),
+            Route(operations.SHOW_VERSION, self._version),
+            Route(operations.SHOW_STATS, self._stats),
+            Route(operations.SHOW_METRICS, self._metrics),
+            Route(operations.SHOW_HEALTH, self._healthz),
+            Route(operations.SHOW_READINESS, self._readyz),
         )
 
     async def _info(self, call: Call) -> web.Response:
@@ -132,13 +119,13 @@ class DescriptionRoutes:
     def __init__(self, others: Iterable[Route]) -> None:
         self._making: asyncio.Future[tuple[JsonObject, JsonObject]] | None = None
         self._own = (
-            Route(SHOW_INDEX, self._index),
-            Route(DESCRIBE_PATHS, self._openapi),
-            Route(DESCRIBE_SOCKETS, self._asyncapi),
-            Route(SHOW_DOCS, self._docs),
+            Route(operations.SHOW_INDEX, self._index),
+            Route(operations.DESCRIBE_PATHS, self._openapi),
+            Route(operations.DESCRIBE_SOCKETS, self._asyncapi),
+            Route(operations.SHOW_DOCS, self._docs),
         )
         self._operations = tuple(route.operation for route in (*others, *self._own))
-        named = (one for one in self._operations if one is not SHOW_INDEX)
+        named = (one for one in self._operations if one is not operations.SHOW_INDEX)
         self._paths = sorted({(operation.path, operation.method) for operation in named})
 
     def routes(self) -> Sequence[Route]:
@@ -200,8 +187,8 @@ class DashboardRoutes:
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route(SHOW_DASHBOARD, self._enter),
-            *(Route(files, self._show) for files in DASHBOARD_FILES),
+            Route(operations.SHOW_DASHBOARD, self._enter),
+            *(Route(files, self._show) for files in operations.DASHBOARD_FILES),
         )
 
     async def _enter(self, call: Call) -> web.Response:

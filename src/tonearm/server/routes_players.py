@@ -11,34 +11,10 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import FirstSettings, Outcome
-from tonearm.description.players import (
-    ADD_TRACKS,
-    CHANGE_FILTERS,
-    CHANGE_METADATA,
-    CLEAR_QUEUE,
-    CREATE_PLAYER,
-    DELETE_PLAYER,
-    LIST_PLAYERS,
-    LIST_QUEUE,
-    MOVE_TRACK,
-    PAUSE,
-    PLAY,
-    PREVIOUS,
-    REMOVE_TRACK,
-    REPLACE_TRACK,
-    SEEK,
-    SET_CROSSFADE,
-    SET_LOOP,
-    SHOW_ARTWORK,
-    SHOW_FILTERS,
-    SHOW_HISTORY,
-    SHOW_PLAYER,
-    SHUFFLE_QUEUE,
-    SKIP,
-    STOP,
-)
+from tonearm.description import players as operations
 from tonearm.node.node import AddedTracks, Node
 from tonearm.node.tracks import WantedTrack
+from tonearm.protocol import requests
 from tonearm.protocol.rendering import (
     filters_out,
     played_track_out,
@@ -47,21 +23,6 @@ from tonearm.protocol.rendering import (
     queued_track_details_out,
     queued_track_out,
     track_queued_out,
-)
-from tonearm.protocol.requests import (
-    MAX_NEW_TRACKS,
-    CrossfadePatch,
-    FiltersPatch,
-    IndexPatch,
-    LoopPatch,
-    MetadataPatch,
-    NewOverlay,
-    NewPlayer,
-    NewTrack,
-    PositionPatch,
-    QueueEntries,
-    QueueEntry,
-    SkipTarget,
 )
 from tonearm.server.audio_settings import read_whole_number
 from tonearm.server.bodies import ModelT, as_model, read_body, read_json
@@ -121,34 +82,34 @@ class PlayerRoutes(_PlayerHandlers):
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route(CREATE_PLAYER, self._create),
-            Route(LIST_PLAYERS, self._list),
-            Route(SHOW_PLAYER, self._state),
-            Route(DELETE_PLAYER, self._delete),
-            Route(PLAY, self._order(Requests.play)),
-            Route(PAUSE, self._order(Requests.pause)),
-            Route(SEEK, self._seek),
-            Route(SKIP, self._skip),
-            Route(REPLACE_TRACK, self._replace),
-            Route(STOP, self._order(Requests.stop)),
-            Route(PREVIOUS, self._change_queue(lambda rules, _: rules.previous())),
-            Route(SHOW_HISTORY, self._history),
-            Route(SHOW_ARTWORK, self._artwork),
-            Route(SET_LOOP, self._change(LoopPatch, lambda rules, body: rules.set_loop(body.mode))),
+            Route(operations.CREATE_PLAYER, self._create),
+            Route(operations.LIST_PLAYERS, self._list),
+            Route(operations.SHOW_PLAYER, self._state),
+            Route(operations.DELETE_PLAYER, self._delete),
+            Route(operations.PLAY, self._order(Requests.play)),
+            Route(operations.PAUSE, self._order(Requests.pause)),
+            Route(operations.SEEK, self._seek),
+            Route(operations.SKIP, self._skip),
+            Route(operations.REPLACE_TRACK, self._replace),
+            Route(operations.STOP, self._order(Requests.stop)),
+            Route(operations.PREVIOUS, self._change_queue(lambda rules, _: rules.previous())),
+            Route(operations.SHOW_HISTORY, self._history),
+            Route(operations.SHOW_ARTWORK, self._artwork),
+            Route(operations.SET_LOOP, self._change(requests.LoopPatch, lambda rules, body: rules.set_loop(body.mode))),
             Route(
-                SET_CROSSFADE,
-                self._change(CrossfadePatch, lambda rules, body: rules.change_crossfade(body.as_edit())),
+                operations.SET_CROSSFADE,
+                self._change(requests.CrossfadePatch, lambda rules, body: rules.change_crossfade(body.as_edit())),
             ),
-            Route(SHOW_FILTERS, self._filters),
+            Route(operations.SHOW_FILTERS, self._filters),
             Route(
-                CHANGE_FILTERS,
-                self._change(FiltersPatch, lambda rules, body: rules.change_filters(body.as_change())),
+                operations.CHANGE_FILTERS,
+                self._change(requests.FiltersPatch, lambda rules, body: rules.change_filters(body.as_change())),
             ),
-            Route(CHANGE_METADATA, self._change_metadata),
+            Route(operations.CHANGE_METADATA, self._change_metadata),
         )
 
     async def _create(self, call: Call) -> web.Response:
-        body = await read_body(call.request, NewPlayer)
+        body = await read_body(call.request, requests.NewPlayer)
         first = body.first_track()
         added = await self._node.create_player(
             body.id,
@@ -173,7 +134,7 @@ class PlayerRoutes(_PlayerHandlers):
         return no_content()
 
     async def _seek(self, call: Call) -> web.Response:
-        body = await read_body(call.request, PositionPatch)
+        body = await read_body(call.request, requests.PositionPatch)
         if len(body.model_fields_set) != 1:
             raise BadRequest("Send one of the fields `position` and `offset`, in ms.")
         player = self._node.player(call.player_id)
@@ -191,7 +152,7 @@ class PlayerRoutes(_PlayerHandlers):
 
     async def _replace(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):
-            body = await read_body(call.request, NewTrack)
+            body = await read_body(call.request, requests.NewTrack)
             added = await self._node.replace_track(call.player_id, wanted_track(call, body))
         return json_reply(track_queued_out(added.ids, added.left_out, added.warnings), HTTPStatus.CREATED)
 
@@ -203,7 +164,7 @@ class PlayerRoutes(_PlayerHandlers):
         return picture_reply(call.request, picture)
 
     async def _change_metadata(self, call: Call) -> web.Response:
-        body = await read_body(call.request, MetadataPatch)
+        body = await read_body(call.request, requests.MetadataPatch)
         self._node.player(call.player_id).change_metadata(body.merge, body.value)
         return no_content()
 
@@ -216,12 +177,12 @@ class QueueRoutes(_PlayerHandlers):
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route(ADD_TRACKS, self._enqueue),
-            Route(LIST_QUEUE, self._queue),
-            Route(CLEAR_QUEUE, self._change_queue(lambda rules, _: rules.clear_queue())),
-            Route(SHUFFLE_QUEUE, self._change_queue(_shuffle)),
-            Route(MOVE_TRACK, self._move),
-            Route(REMOVE_TRACK, self._change_queue(lambda rules, call: rules.remove(call.track_id))),
+            Route(operations.ADD_TRACKS, self._enqueue),
+            Route(operations.LIST_QUEUE, self._queue),
+            Route(operations.CLEAR_QUEUE, self._change_queue(lambda rules, _: rules.clear_queue())),
+            Route(operations.SHUFFLE_QUEUE, self._change_queue(_shuffle)),
+            Route(operations.MOVE_TRACK, self._move),
+            Route(operations.REMOVE_TRACK, self._change_queue(lambda rules, call: rules.remove(call.track_id))),
         )
 
     async def _enqueue(self, call: Call) -> web.Response:
@@ -234,15 +195,15 @@ class QueueRoutes(_PlayerHandlers):
         )
 
     async def _enqueue_one(self, call: Call, value: Json) -> AddedTracks:
-        body = as_model(call.request, value, QueueEntry)
+        body = as_model(call.request, value, requests.QueueEntry)
         wanted = wanted_track(call, body)
         return await self._node.enqueue(call.player_id, wanted, body.metadata, index=_index_of(body))
 
     async def _enqueue_all(self, call: Call, value: Json) -> AddedTracks:
         tracks = value.get("tracks") if isinstance(value, dict) else None
-        if isinstance(tracks, list) and len(tracks) > MAX_NEW_TRACKS:
-            raise BodyTooLarge(f"`tracks` has {len(tracks)} entries. Send at most {MAX_NEW_TRACKS} at once.")
-        body = as_model(call.request, value, QueueEntries)
+        if isinstance(tracks, list) and len(tracks) > requests.MAX_NEW_TRACKS:
+            raise BodyTooLarge(f"`tracks` has {len(tracks)} entries. Send at most {requests.MAX_NEW_TRACKS} at once.")
+        body = as_model(call.request, value, requests.QueueEntries)
         wanted = [wanted_track(call, track, f"tracks.{index}.") for index, track in enumerate(body.tracks)]
         return await self._node.enqueue_all(call.player_id, wanted, index=_index_of(body))
 
@@ -262,7 +223,7 @@ class QueueRoutes(_PlayerHandlers):
 
     async def _move(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):
-            body = await read_body(call.request, IndexPatch)
+            body = await read_body(call.request, requests.IndexPatch)
             self._node.player(call.player_id).do(Requests.move, call.track_id, body.index)
         return no_content()
 
@@ -271,28 +232,30 @@ def _shuffle(rules: Requests, _: Call) -> Outcome:
     return rules.shuffle(random.sample(range(rules.queue_length), rules.queue_length))
 
 
-def wanted_track(call: Call, body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> WantedTrack:
+def wanted_track(
+    call: Call, body: requests.NewTrack | requests.NewPlayer | requests.NewOverlay, place: str = ""
+) -> WantedTrack:
     """The track in a body of the request. Raises `BadRequest` when the body names none."""
     given = body.model_fields_set
     if not given & {"uri", "encoded"}:
         raise BadRequest(f"The field `{place}uri` is missing; `{place}encoded` can take its place.")
     return WantedTrack(
         uri=body.uri if "uri" in given else None,
-        metadata=body.metadata if isinstance(body, NewTrack) else {},
+        metadata=body.metadata if isinstance(body, requests.NewTrack) else {},
         encoded=body.encoded if "encoded" in given else None,
-        start_ms=body.start_ms if not isinstance(body, NewPlayer) and "start_ms" in given else None,
-        end_ms=body.end_ms if not isinstance(body, NewPlayer) and "end_ms" in given else None,
+        start_ms=body.start_ms if not isinstance(body, requests.NewPlayer) and "start_ms" in given else None,
+        end_ms=body.end_ms if not isinstance(body, requests.NewPlayer) and "end_ms" in given else None,
         came_through_proxy=call.came_through_proxy,
     )
 
 
-def _index_of(body: QueueEntry | QueueEntries) -> int | None:
+def _index_of(body: requests.QueueEntry | requests.QueueEntries) -> int | None:
     return body.index if "index" in body.model_fields_set else None
 
 
 async def _skip_target(request: EdgeRequest) -> str | None:
     """The id of the track to skip to; None without a body, or when the body names no track."""
     try:
-        return (await read_body(request, SkipTarget)).to
+        return (await read_body(request, requests.SkipTarget)).to
     except (BadRequest, BodyTooLarge):
         return None

@@ -17,27 +17,7 @@ from typing import Any, Final, Protocol
 from tonearm.core.voice import LATE_MS, DaveStatus, PacketCounts, VoiceProcessFigures, VoiceSettings
 from tonearm.decoder.pool.starting import start_interpreter, tell_exit
 from tonearm.sandbox.report import SandboxMode
-from tonearm.voice.messages import (
-    MOST_FRAMES_BEHIND,
-    MOST_MESSAGE_BYTES,
-    OPS_SAID,
-    BrokenVoiceMessage,
-    Close,
-    Coder,
-    Counts,
-    DaveChanged,
-    Finish,
-    Finished,
-    FromNode,
-    FromProcess,
-    Gateway,
-    MediaSetting,
-    Open,
-    Say,
-    Silent,
-    Started,
-    pack_frames,
-)
+from tonearm.voice import messages
 
 _MODULE: Final = "tonearm.voice.process"
 _CONNECTIONS_A_PROCESS: Final = 300
@@ -101,7 +81,7 @@ class Media:
     def gateway(self, op: int, data: Mapping[str, Any] | bytes) -> None:
         """Passes on a message of the voice server about members and the end-to-end encryption. Messages that are too
         large or have invalid values are ignored."""
-        message = Gateway(self.number, op, data if isinstance(data, bytes) else dict(data))
+        message = messages.Gateway(self.number, op, data if isinstance(data, bytes) else dict(data))
         with contextlib.suppress(ValueError, OverflowError, RecursionError):
             self._process.post(self._process.pack(message))
 
@@ -110,7 +90,7 @@ class Media:
         if self._process.media.get(self.number) is not self:
             return
         self._finished = asyncio.get_running_loop().create_future()
-        self._process.send(Finish(self.number))
+        self._process.send(messages.Finish(self.number))
         try:
             await asyncio.wait([self._finished], timeout=_FINISH_LIMIT_S)
         finally:
@@ -119,7 +99,7 @@ class Media:
     def close(self) -> None:
         """Ends at once."""
         if self._process.media.pop(self.number, None) is self:
-            self._process.send(Close(self.number))
+            self._process.send(messages.Close(self.number))
             self._process.on_close(self._process)
 
     def has_finished(self) -> None:
@@ -147,7 +127,7 @@ class VoiceProcesses:
         if not self._processes and not self._starts and not self._is_over:
             self._begin()
 
-    async def open(self, setting: MediaSetting, udp: socket.socket, reports: MediaReports) -> Media:
+    async def open(self, setting: messages.MediaSetting, udp: socket.socket, reports: MediaReports) -> Media:
         """Owns the connected socket from now on, even when it raises. Raises `VoiceProcessError`."""
         with udp:
             process = await self._process_for(is_large=setting.is_large)
@@ -159,7 +139,7 @@ class VoiceProcesses:
             self._last += 1
             number = self._last
             media = process.media[number] = Media(process, number, reports)
-            process.send(Open(number, setting), descriptor)
+            process.send(messages.Open(number, setting), descriptor)
             return media
 
     def figures(self) -> MediaFigures:
@@ -276,10 +256,10 @@ class _Process:
         self._mode = mode
         self._on_end = on_end
         self.on_close = on_close
-        self._coder = Coder(FromProcess)
+        self._coder = messages.Coder(messages.FromProcess)
         self._frames: list[tuple[int, bytes]] = []
         self._waiting: deque[tuple[bytes, int | None]] = deque()
-        self._started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+        self._started: asyncio.Future[messages.Started] = asyncio.get_running_loop().create_future()
         self._is_over = self._is_flush_due = self._waits_for_room = False
         self.is_alone = is_alone
         self.media: dict[int, Media] = {}
@@ -290,7 +270,7 @@ class _Process:
         self._socket, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.setblocking(False)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MOST_MESSAGE_BYTES)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * messages.MOST_MESSAGE_BYTES)
             descriptor = its_end.fileno()
             self._child = start_interpreter((descriptor, mode), (descriptor,), module=_MODULE)
             self.pid = self._child.pid
@@ -314,15 +294,15 @@ class _Process:
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
 
-    def pack(self, message: FromNode) -> bytes:
+    def pack(self, message: messages.FromNode) -> bytes:
         """Raises the errors of msgspec for foreign values that cannot be packed, and ValueError for a message that is
         too large."""
         packed = self._coder.pack(message)
-        if len(packed) > MOST_MESSAGE_BYTES:
+        if len(packed) > messages.MOST_MESSAGE_BYTES:
             raise ValueError("the message is too large")
         return packed
 
-    def send(self, message: FromNode, descriptor: int | None = None) -> None:
+    def send(self, message: messages.FromNode, descriptor: int | None = None) -> None:
         """Owns `descriptor` from now on."""
         self.post(self.pack(message), descriptor)
 
@@ -383,7 +363,7 @@ class _Process:
         frames, self._frames = self._frames, []
         taken = 0
         try:
-            for message, count in pack_frames(frames):
+            for message, count in messages.pack_frames(frames):
                 self._socket.send(message)
                 taken += count
         except OSError:
@@ -396,7 +376,7 @@ class _Process:
         if not self._waits_for_room:
             self._waits_for_room = True
             self._loop.add_writer(self._socket, self._flush)
-        too_many = len(self._frames) - MOST_FRAMES_BEHIND * len(self.media)
+        too_many = len(self._frames) - messages.MOST_FRAMES_BEHIND * len(self.media)
         if too_many > 0:
             for number, _ in self._frames[:too_many]:
                 if (media := self.media.get(number)) is not None:
@@ -413,15 +393,15 @@ class _Process:
                 self._take(self._coder.read(packet))
         except (BlockingIOError, InterruptedError):
             return
-        except BrokenVoiceMessage as error:
+        except messages.BrokenVoiceMessage as error:
             self._kill(f"said what it may not say ({error}), and was killed")
         except OSError as error:
             self._kill(f"cannot be reached ({error.strerror})")
 
-    def _take(self, message: FromProcess) -> None:
-        if isinstance(message, Started):
+    def _take(self, message: messages.FromProcess) -> None:
+        if isinstance(message, messages.Started):
             self._take_start(message)
-        elif isinstance(message, Counts):
+        elif isinstance(message, messages.Counts):
             self.late, self.longest_mls_ms = message.late, message.longest_mls_ms
             for number, sent, silence, dropped in message.connections:
                 if (media := self.media.get(number)) is not None:
@@ -429,7 +409,7 @@ class _Process:
         elif (media := self.media.get(message.connection)) is not None:
             _take_for(media, message)
 
-    def _take_start(self, message: Started) -> None:
+    def _take_start(self, message: messages.Started) -> None:
         if self._started.done():
             return
         if self._mode.needs_seccomp and not message.is_confined:
@@ -454,20 +434,20 @@ def _sum_of(some: Sequence[int], others: Sequence[int]) -> list[int]:
     return [one + other for one, other in zip(some, others, strict=True)]
 
 
-def _take_for(media: Media, message: Say | Silent | DaveChanged | Finished) -> None:
+def _take_for(media: Media, message: messages.Say | messages.Silent | messages.DaveChanged | messages.Finished) -> None:
     match message:
-        case Say(_, op, bytes(data)) if op in OPS_SAID:
+        case messages.Say(_, op, bytes(data)) if op in messages.OPS_SAID:
             media.reports.say(bytes((op,)) + data)
-        case Say(_, op, dict(data)) if op in OPS_SAID:
+        case messages.Say(_, op, dict(data)) if op in messages.OPS_SAID:
             media.reports.say((op, data))
-        case Silent(_, frames):
+        case messages.Silent(_, frames):
             media.reports.silent(frames + media.lost)
-        case DaveChanged(_, status):
+        case messages.DaveChanged(_, status):
             media.reports.dave_changed(status)
-        case Finished():
+        case messages.Finished():
             media.has_finished()
         case _:
-            raise BrokenVoiceMessage(type(message).__name__)
+            raise messages.BrokenVoiceMessage(type(message).__name__)
 
 
 def _close(descriptor: int | None) -> None:

@@ -16,23 +16,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.frame import FRAME_S
 from tonearm.core.voice import LATE_MS, DaveStatus
-from tonearm.voice.messages import (
-    FRAMES,
-    MOST_FRAMES_BEHIND,
-    OPS_SAID,
-    Coder,
-    Counts,
-    DaveChanged,
-    Finish,
-    Finished,
-    FromNode,
-    FromProcess,
-    Gateway,
-    Open,
-    Say,
-    Silent,
-    read_frames,
-)
+from tonearm.voice import messages
 from tonearm.voice.process.dave import DaveCall
 from tonearm.voice.process.rtp import SILENCE, RtpStream
 
@@ -56,7 +40,7 @@ class _Connection:
         "silences_left", "status", "udp",
     )  # fmt: skip
 
-    def __init__(self, opened: Open, udp: socket.socket, call: DaveCall, now_s: float) -> None:
+    def __init__(self, opened: messages.Open, udp: socket.socket, call: DaveCall, now_s: float) -> None:
         self.number = opened.connection
         self.udp = udp
         self.send = udp.send
@@ -75,7 +59,7 @@ class VoiceWorker:
 
     def __init__(self, node: socket.socket) -> None:
         self._node = node
-        self._coder = Coder(FromNode)
+        self._coder = messages.Coder(messages.FromNode)
         self._connections: dict[int, _Connection] = {}
         self._late = [0, 0, 0]
         self._longest_mls_ms = 0.0
@@ -107,26 +91,26 @@ class VoiceWorker:
             if not message:
                 self._is_over = True
                 break
-            if message[:1] == FRAMES:
-                frames += read_frames(message)
+            if message[:1] == messages.FRAMES:
+                frames += messages.read_frames(message)
                 continue
             self._send(frames)  # in the order of the messages
             frames = []
             self._take(self._coder.read(message), ancillary)
         self._send(frames)
 
-    def _take(self, message: FromNode, ancillary: list[tuple[int, int, bytes]]) -> None:
+    def _take(self, message: messages.FromNode, ancillary: list[tuple[int, int, bytes]]) -> None:
         now_s = time.monotonic()
-        if isinstance(message, Open):
+        if isinstance(message, messages.Open):
             self._open(message, _descriptor(ancillary), now_s)
             return
         connection = self._connections.get(message.connection)
         if connection is None:
             return
-        if isinstance(message, Gateway):
+        if isinstance(message, messages.Gateway):
             connection.call.take(message.op, message.data, now_s)
             self._serve(connection, now_s)
-        elif isinstance(message, Finish):
+        elif isinstance(message, messages.Finish):
             connection.ends = True
             if not connection.silences_left:
                 self._begin_silences(connection, now_s)
@@ -134,13 +118,13 @@ class VoiceWorker:
         else:
             self._close(connection)
 
-    def _open(self, message: Open, descriptor: int, now_s: float) -> None:
+    def _open(self, message: messages.Open, descriptor: int, now_s: float) -> None:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, fileno=descriptor)
         number, setting = message.connection, message.setting
 
         def say(op: int, data: dict[str, int] | bytes) -> None:
-            assert op in OPS_SAID
-            self._tell(Say(number, op, data))
+            assert op in messages.OPS_SAID
+            self._tell(messages.Say(number, op, data))
 
         call = DaveCall(setting.user_id, setting.channel_id, setting.ssrc, setting.dave_version, say)
         connection = self._connections[number] = _Connection(message, udp, call, now_s)
@@ -155,7 +139,7 @@ class VoiceWorker:
     # Packets
 
     def _send(self, frames: _Frames) -> None:
-        if len(frames) - len(dict(frames)) >= MOST_FRAMES_BEHIND:
+        if len(frames) - len(dict(frames)) >= messages.MOST_FRAMES_BEHIND:
             frames = self._newest(frames)
         connections, monotonic = self._connections, time.monotonic
         for number, packet in frames:
@@ -195,7 +179,7 @@ class VoiceWorker:
         for number, packet in frames:
             left[number] -= 1
             connection = self._connections.get(number)
-            if connection is not None and left[number] >= MOST_FRAMES_BEHIND:
+            if connection is not None and left[number] >= messages.MOST_FRAMES_BEHIND:
                 connection.frames += 1
                 connection.dropped += 1
                 if connection.run_frames:
@@ -293,10 +277,10 @@ class VoiceWorker:
         if connection.silences_left and now_s >= connection.silence_due_s:
             self._send_silence(connection)
             if not connection.silences_left:
-                self._tell(Silent(connection.number, connection.frames))
+                self._tell(messages.Silent(connection.number, connection.frames))
                 if connection.ends:
                     self._close(connection)
-                    self._tell(Finished(connection.number))
+                    self._tell(messages.Finished(connection.number))
                     return
         if now_s >= connection.keepalive_due_s:
             self._keep_alive(connection, now_s)
@@ -315,16 +299,16 @@ class VoiceWorker:
         now = (call.version, call.is_ready, call.epoch)
         if before is None or now != (before.version, before.ready, before.epoch):
             connection.status = DaveStatus(*now, call.privacy_code)
-            self._tell(DaveChanged(connection.number, connection.status))
+            self._tell(messages.DaveChanged(connection.number, connection.status))
 
-    def _counts(self, connections: list[_Connection]) -> Counts:
+    def _counts(self, connections: list[_Connection]) -> messages.Counts:
         for connection in connections:
             connection.is_changed = False
         counts = [(each.number, each.sent, each.silence, each.dropped) for each in connections]
         first, second, third = self._late
-        return Counts(counts, (first, second, third), self._longest_mls_ms)
+        return messages.Counts(counts, (first, second, third), self._longest_mls_ms)
 
-    def _tell(self, message: FromProcess) -> None:
+    def _tell(self, message: messages.FromProcess) -> None:
         """Waits while the node does not read, because no report may be lost."""
         self._node.sendall(self._coder.pack(message))
 
