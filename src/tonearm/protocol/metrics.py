@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from itertools import accumulate
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -40,7 +40,7 @@ from tonearm.core.voice import (
     VoiceProcessFigures,
 )
 
-_Label = TypeVar("_Label", bound=str)
+_Value: TypeAlias = float | Mapping[Any, float] | None  # by values of a label, or by pairs of values
 _FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)
 
 # Each code counts from 0: Prometheus sees no growth in a counter that begins with its first count.
@@ -147,118 +147,77 @@ class _Figures(Collector):
         self._cluster = cluster
 
     def collect(self) -> Iterable[Metric]:
-        figures = self._figures
-        work = figures.decoder_work
-        yield _gauge("tonearm_info", "The node's version.", "version", {figures.version: 1})
-        yield GaugeMetricFamily("tonearm_uptime_seconds", "The time since the node was started.", figures.uptime_s)
-        yield _gauge("tonearm_players", "Players by their state.", "state", figures.players)
-        yield GaugeMetricFamily(
-            "tonearm_players_asleep",
-            "Players that go on without a decoder, because nobody listens.",
-            figures.players_asleep,
-        )
-        yield GaugeMetricFamily(
-            "tonearm_players_waiting", "Players that wait for room in a decoder process.", figures.players_waiting
-        )
-        yield GaugeMetricFamily(
-            "tonearm_overload_seconds", "How long the node has been overloaded.", figures.overload_s
-        )
-        yield GaugeMetricFamily(
-            "tonearm_load_ratio",
-            "The share of the last 10 s in which the node was late; 1 when it can take no more players.",
-            figures.load,
-        )
-        yield _gauge("tonearm_listeners", "Listeners by the format of their audio.", "format", _listeners(figures))
-        counters = (
-            ("tonearm_suspended_seconds", "How long the machine slept.", figures.suspended_s),
-            ("tonearm_players_created", "Players that were created.", figures.totals.players_created),
-            ("tonearm_frames_sent", "Frames of 20 ms, with or without listeners.", figures.totals.frames_sent),
-            (
-                "tonearm_frames_lost",
-                "Frames that listeners lost because they were too slow.",
-                figures.totals.frames_lost,
-            ),
-            ("tonearm_frames_left_out", "Frames not sent because the node was late.", figures.frames_left_out),
-            ("tonearm_late_plans", "Changes that took effect later than planned.", figures.totals.late_plans),
-            ("tonearm_decoder_exits", "Decoder processes that ended or were killed.", figures.decoder_exits),
-            ("tonearm_decoder_work_seconds", "How long decoder processes worked.", work.worked_s),
-            ("tonearm_decoder_sound_seconds", "How much sound decoder processes made.", work.made_s),
-            ("tonearm_decoder_sessions_failed", "Players whose decoding failed.", work.sessions_failed),
-        )
-        for name, text, value in counters:
-            yield CounterMetricFamily(name, text, value)
-        closed = {"too_slow": figures.totals.closed_too_slow, "failed": figures.totals.closed_failed}
-        yield _counter("tonearm_listeners_closed", "Listeners that the node closed.", "reason", closed)
+        figures, totals, work = self._figures, self._figures.totals, self._figures.decoder_work
+        yield _gauge("info", "The node's version.", {figures.version: 1}, "version")
+        yield _gauge("uptime_seconds", "The time since the node was started.", figures.uptime_s)
+        yield _gauge("players", "Players by their state.", figures.players, "state")
+        asleep = "Players that go on without a decoder, because nobody listens."
+        yield _gauge("players_asleep", asleep, figures.players_asleep)
+        yield _gauge("players_waiting", "Players that wait for room in a decoder process.", figures.players_waiting)
+        yield _gauge("overload_seconds", "How long the node has been overloaded.", figures.overload_s)
+        load = "The share of the last 10 s in which the node was late; 1 when it can take no more players."
+        yield _gauge("load_ratio", load, figures.load)
+        yield _gauge("listeners", "Listeners by the format of their audio.", _listeners(figures), "format")
+        yield _counter("suspended_seconds", "How long the machine slept.", figures.suspended_s)
+        yield _counter("players_created", "Players that were created.", totals.players_created)
+        yield _counter("frames_sent", "Frames of 20 ms, with or without listeners.", totals.frames_sent)
+        yield _counter("frames_lost", "Frames that listeners lost because they were too slow.", totals.frames_lost)
+        yield _counter("frames_left_out", "Frames not sent because the node was late.", figures.frames_left_out)
+        yield _counter("late_plans", "Changes that took effect later than planned.", totals.late_plans)
+        yield _counter("decoder_exits", "Decoder processes that ended or were killed.", figures.decoder_exits)
+        yield _counter("decoder_work_seconds", "How long decoder processes worked.", work.worked_s)
+        yield _counter("decoder_sound_seconds", "How much sound decoder processes made.", work.made_s)
+        yield _counter("decoder_sessions_failed", "Players whose decoding failed.", work.sessions_failed)
+        closed = {"too_slow": totals.closed_too_slow, "failed": totals.closed_failed}
+        yield _counter("listeners_closed", "Listeners that the node closed.", closed, "reason")
         late = {str(limit_ms / 1000): count for limit_ms, count in figures.lateness.frames_late.items()}
-        yield _counter("tonearm_frames_late", "Frames that were sent later than the limit, in seconds.", "over", late)
-        yield _counter("tonearm_underruns", "Dropouts in mid-track, by cause.", "cause", _underruns(figures))
-        yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", _track_failures(figures))
-        yield _counter("tonearm_fetches", "Sources opened to be played, by outcome.", "outcome", _fetches(figures))
+        yield _counter("frames_late", "Frames that were sent later than the limit, in seconds.", late, "over")
+        yield _counter("underruns", "Dropouts in mid-track, by cause.", _underruns(figures), "cause")
+        yield _counter("track_failures", "Tracks that failed, by code.", _track_failures(figures), "code")
+        yield _counter("fetches", "Sources opened to be played, by outcome.", _fetches(figures), "outcome")
         yield _lateness(figures.lateness)
-        yield _counter("tonearm_decoder_frames", "Frames by the way they were made.", "way", work.frames)
+        yield _counter("decoder_frames", "Frames by the way they were made.", work.frames, "way")
         yield from self._services()
         yield from _voice_metrics(figures.voice or VoiceFigures())
         yield from _cluster_metrics(self._cluster)
-        cpu = CounterMetricFamily(
-            "tonearm_process_cpu_seconds", "CPU time of the node's processes.", labels=("kind", "slot")
-        )
-        memory = GaugeMetricFamily(
-            "tonearm_process_resident_bytes", "Resident memory of the node's processes.", labels=("kind", "slot")
-        )
-        sessions = GaugeMetricFamily(
-            "tonearm_decoder_sessions", "Players that a process decodes for.", labels=("slot",)
-        )
-        for process in figures.processes:
-            slot = str(process.slot)
-            cpu.add_metric((process.kind, slot), process.cpu_s)
-            memory.add_metric((process.kind, slot), process.memory_bytes)
-            if process.kind == "decoder":
-                sessions.add_metric((slot,), process.sessions)
-        yield from (cpu, memory, sessions)
+        processes = {(process.kind, str(process.slot)): process for process in figures.processes}
+        cpu_s = {labels: process.cpu_s for labels, process in processes.items()}
+        yield _counter("process_cpu_seconds", "CPU time of the node's processes.", cpu_s, "kind", "slot")
+        resident = {labels: process.memory_bytes for labels, process in processes.items()}
+        yield _gauge("process_resident_bytes", "Resident memory of the node's processes.", resident, "kind", "slot")
+        sessions = {slot: process.sessions for (kind, slot), process in processes.items() if kind == "decoder"}
+        yield _gauge("decoder_sessions", "Players that a process decodes for.", sessions, "slot")
 
     def _services(self) -> Iterable[Metric]:
         figures = self._figures
-        sandbox = GaugeMetricFamily(
-            "tonearm_sandbox_info", "How processes are confined.", labels=("processes", "level")
-        )
-        for kind, level in figures.sandboxes.items():
-            if level:
-                sandbox.add_metric((kind, level), 1)
-        yield sandbox
+        sandboxes = {(kind, level): 1 for kind, level in figures.sandboxes.items() if level}
+        yield _gauge("sandbox_info", "How processes are confined.", sandboxes, "processes", "level")
         # These metrics are always there, so that queries over many nodes need no special case.
         resolver = figures.resolver or ResolverFigures(0, 0)
         state = figures.state or StateFigures(is_degraded=False, writes=0, write_s=0.0, unsaved_answers=0)
-        yield GaugeMetricFamily("tonearm_resolver_working", "Pages being resolved.", resolver.working)
-        yield GaugeMetricFamily("tonearm_resolver_waiting", "Pages that wait for a place.", resolver.waiting)
-        yield GaugeMetricFamily(
-            "tonearm_state_degraded", "1 while the state's file is damaged or cannot be written.", state.is_degraded
-        )
-        yield CounterMetricFamily("tonearm_state_writes", "Writes of the state's file.", state.writes)
-        yield CounterMetricFamily("tonearm_state_write_seconds", "How long the writes took.", state.write_s)
-        yield CounterMetricFamily(
-            "tonearm_state_unsaved_answers",
-            "Changes that were answered before the file had them.",
-            state.unsaved_answers,
-        )
+        yield _gauge("resolver_working", "Pages being resolved.", resolver.working)
+        yield _gauge("resolver_waiting", "Pages that wait for a place.", resolver.waiting)
+        degraded = "1 while the state's file is damaged or cannot be written."
+        yield _gauge("state_degraded", degraded, state.is_degraded)
+        yield _counter("state_writes", "Writes of the state's file.", state.writes)
+        yield _counter("state_write_seconds", "How long the writes took.", state.write_s)
+        unsaved = "Changes that were answered before the file had them."
+        yield _counter("state_unsaved_answers", unsaved, state.unsaved_answers)
 
 
 def _voice_metrics(voice: VoiceFigures) -> Iterable[Metric]:
-    yield _gauge("tonearm_voice_connections", "Voice connections by their state.", "state", _voices(voice))
-    yield _counter("tonearm_voice_packets", "Packets to voice channels.", "kind", asdict(voice.packets))
+    yield _gauge("voice_connections", "Voice connections by their state.", _voices(voice), "state")
+    yield _counter("voice_packets", "Packets to voice channels.", asdict(voice.packets), "kind")
     late = {str(limit_ms / 1000): voice.packets_late.get(limit_ms, 0) for limit_ms in LATE_MS}
-    yield _counter("tonearm_voice_packets_late", "Packets sent later than the limit, in seconds.", "over", late)
-    yield CounterMetricFamily("tonearm_voice_resumes", "Lost voice connections that were resumed.", voice.resumes)
-    yield CounterMetricFamily("tonearm_voice_reconnects", "New voice sessions with the same values.", voice.reconnects)
+    yield _counter("voice_packets_late", "Packets sent later than the limit, in seconds.", late, "over")
+    yield _counter("voice_resumes", "Lost voice connections that were resumed.", voice.resumes)
+    yield _counter("voice_reconnects", "New voice sessions with the same values.", voice.reconnects)
     closes = {**dict.fromkeys((*map(str, CLOSES), *(reason.value for reason in NodeReason)), 0), **voice.closes}
-    yield _counter("tonearm_voice_closes", "Voice connections given up, by code or reason.", "reason", closes)
-    yield CounterMetricFamily(
-        "tonearm_voice_process_restarts", "Voice processes that ended and were replaced.", voice.process_restarts
-    )
-    yield GaugeMetricFamily(
-        "tonearm_voice_longest_mls_seconds",
-        "The longest step of a key agreement, in seconds.",
-        voice.longest_mls_ms / 1000,
-    )
+    yield _counter("voice_closes", "Voice connections given up, by code or reason.", closes, "reason")
+    restarts = "Voice processes that ended and were replaced."
+    yield _counter("voice_process_restarts", restarts, voice.process_restarts)
+    longest = "The longest step of a key agreement, in seconds."
+    yield _gauge("voice_longest_mls_seconds", longest, voice.longest_mls_ms / 1000)
 
 
 def _cluster_metrics(cluster: ClusterFigures | None) -> Iterable[Metric]:
@@ -268,19 +227,16 @@ def _cluster_metrics(cluster: ClusterFigures | None) -> Iterable[Metric]:
         "lost" if not one.is_alive else "draining" if one.is_draining else "alive" for one in nodes.values()
     )
     counts = {} if cluster is None else {state: states[state] for state in ("alive", "draining", "lost")}
-    yield _gauge("tonearm_cluster_nodes", "Nodes of the cluster by their state.", "state", counts)
+    yield _gauge("cluster_nodes", "Nodes of the cluster by their state.", counts, "state")
     players = {name: one.players for name, one in nodes.items()}
-    yield _gauge("tonearm_cluster_node_players", "Players of each node.", "node", players)
+    yield _gauge("cluster_node_players", "Players of each node.", players, "node")
     loads = {name: one.load for name, one in nodes.items()}
-    yield _gauge("tonearm_cluster_node_load_ratio", "The load of each node, as the node reports it.", "node", loads)
+    yield _gauge("cluster_node_load_ratio", "The load of each node, as the node reports it.", loads, "node")
     ages = {name: one.lease_age_s for name, one in nodes.items()}
-    yield _gauge("tonearm_cluster_lease_age_seconds", "The time since each node's last sign of life.", "node", ages)
-    reached = GaugeMetricFamily("tonearm_cluster_engine_reached", "1 while this node reaches the engine.")
-    latency = GaugeMetricFamily("tonearm_cluster_engine_latency_seconds", "The time of the last call of the engine.")
-    if cluster is not None:
-        reached.add_metric((), cluster.reaches_engine)
-        latency.add_metric((), cluster.engine_latency_s)
-    yield from (reached, latency)
+    yield _gauge("cluster_lease_age_seconds", "The time since each node's last sign of life.", ages, "node")
+    reached, latency_s = (None, None) if cluster is None else (cluster.reaches_engine, cluster.engine_latency_s)
+    yield _gauge("cluster_engine_reached", "1 while this node reaches the engine.", reached)
+    yield _gauge("cluster_engine_latency_seconds", "The time of the last call of the engine.", latency_s)
 
 
 def _lateness(lateness: Lateness) -> Metric:
@@ -291,15 +247,17 @@ def _lateness(lateness: Lateness) -> Metric:
     return family
 
 
-def _by_label(family: _FamilyT, values: Mapping[_Label, float]) -> _FamilyT:
-    for value, count in values.items():
-        family.add_metric((value,), count)
+def _gauge(name: str, text: str, value: _Value, *labels: str) -> Metric:
+    return _filled(GaugeMetricFamily(f"tonearm_{name}", text, labels=labels), value)
+
+
+def _counter(name: str, text: str, value: _Value, *labels: str) -> Metric:
+    return _filled(CounterMetricFamily(f"tonearm_{name}", text, labels=labels), value)
+
+
+def _filled(family: _FamilyT, value: _Value) -> _FamilyT:
+    """With one sample, none, or one for each value of the label, or pair of values of two labels."""
+    by_labels = value if isinstance(value, Mapping) else {} if value is None else {(): value}
+    for labels, one in by_labels.items():
+        family.add_metric((labels,) if isinstance(labels, str) else labels, one)
     return family
-
-
-def _gauge(name: str, text: str, label: str, values: Mapping[_Label, float]) -> Metric:
-    return _by_label(GaugeMetricFamily(name, text, labels=(label,)), values)
-
-
-def _counter(name: str, text: str, label: str, values: Mapping[_Label, float]) -> Metric:
-    return _by_label(CounterMetricFamily(name, text, labels=(label,)), values)
