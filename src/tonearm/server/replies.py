@@ -172,9 +172,8 @@ def _weights(accept_headers: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-class Unauthorized(RequestError):
-    code = "unauthorized"
-    status = 401
+class Unauthorized(RequestError, code="unauthorized", status=401):
+    """The password is missing or wrong."""
 
     def __init__(
         self,
@@ -187,40 +186,35 @@ class Unauthorized(RequestError):
         super().__init__(message)
 
 
-class ForeignOrigin(RequestError):
-    code = "foreign_origin"
-    status = 403
+class ForeignOrigin(RequestError, code="foreign_origin", status=403):
+    """A page of a foreign origin asked."""
 
 
-class NotFound(RequestError):
-    code = "not_found"
-    status = 404
+class NotFound(RequestError, code="not_found", status=404):
+    """There is no such path."""
 
 
-class MethodNotAllowed(RequestError):
-    code = "method_not_allowed"
-    status = 405
+class MethodNotAllowed(RequestError, code="method_not_allowed", status=405):
+    """The path has other methods."""
 
     def __init__(self, method: str, allowed: Iterable[str]) -> None:
         self.allow = ", ".join(sorted(allowed))
         super().__init__(f"{method} is not possible here. Use {self.allow}.")
 
 
-class BodyTooLarge(RequestError):
-    code = "body_too_large"
-    status = 413
+class BodyTooLarge(RequestError, code="body_too_large", status=413):
+    """The body has too many bytes."""
 
 
-class UpgradeRequired(RequestError):
-    code = "upgrade_required"
+class UpgradeRequired(RequestError, code="upgrade_required"):
+    """The path is a WebSocket."""
 
     def __init__(self) -> None:
         super().__init__("This path is a WebSocket. Connect with a WebSocket client (version 13).")
 
 
-class NotReady(RequestError):
-    code = "not_ready"
-    status = 503
+class NotReady(RequestError, code="not_ready", status=503):
+    """The node cannot play yet, or not any more."""
 
 
 class TooManyRequests(LimitReached):
