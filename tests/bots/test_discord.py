@@ -21,14 +21,11 @@ from tests.support.media_files import loudest_hz
 from tests.support.opus_listening import decoded
 from tests.support.processes import WaitForCpu
 from tests.support.running_node import RunningNode, running_node, shared_node
-from tonearm.bots.joining import JoiningSource, VoicePlayer
+from tonearm.bots.joining import VoicePlayer
 from tonearm.bots.source import DISCORD_SILENT_PACKET
 from tonearm.client import (
     BadRequest,
-    ConnectError,
-    MetadataChange,
     Node,
-    Player,
     PlayerGone,
     PlayerNotFound,
     Reconnected,
@@ -248,61 +245,6 @@ async def test_a_station_sounds_in_two_guilds(process: RunningNode) -> None:
         assert await node.players() == []
 
 
-async def test_a_player_in_two_channels_tells_all_its_objects_of_its_events(process: RunningNode) -> None:
-    async with Node(process.url) as node, fake_voice() as one, fake_voice() as other, asyncio.timeout(60):
-        made = await node.create_player("station")
-        told_to_made = asyncio.create_task(made.wait_for(MetadataChange))
-        first = await join(one.channel, node, player_id="station")
-        told_to_first = asyncio.create_task(first.wait_for(MetadataChange))
-        second = await join(other.channel, node, player_id="station")
-        await second.set_metadata({"n": 1})
-        assert [(await told).metadata for told in (told_to_made, told_to_first)] == [{"n": 1}] * 2
-        await first.leave()
-        assert first._following is not None
-        assert first._following.done()
-        await second.leave()
-
-
-async def test_channels_that_are_joined_at_once_know_each_other(process: RunningNode) -> None:
-    async with Node(process.url) as node, fake_voice() as one, fake_voice() as other, asyncio.timeout(60):
-        first, second = await asyncio.gather(
-            *(join(voice.channel, node, player_id="station") for voice in (one, other))
-        )
-        await first.leave()
-        assert [player.id for player in await node.players()] == ["station"]
-        await second.leave()
-        assert await node.players() == []
-
-
-async def in_a_channel(url: str, asked: AsyncMock) -> VoicePlayer:
-    voice = SimpleNamespace(play=Mock(), stop=Mock(), disconnect=AsyncMock(), channel=None)
-    return VoicePlayer(Mock(url=url, request=asked), "p").play_in(cast(Any, voice), Mock(), None)
-
-
-def test_a_channel_of_an_event_loop_that_has_ended_keeps_no_player() -> None:
-    """A bot that crashes may be started again in the same process."""
-
-    async def joins_and_leaves() -> None:
-        await (await in_a_channel("http://node.example", asked)).leave()
-
-    asked = AsyncMock()
-    before = asyncio.run(in_a_channel("http://node.example", asked))
-    asyncio.run(joins_and_leaves())
-    asked.assert_awaited_once_with("DELETE", "/v0/players/p")
-    assert before.is_over
-
-
-async def test_a_channel_keeps_the_player_of_its_own_node_only() -> None:
-    asked = AsyncMock()
-    one, other = [await in_a_channel(f"http://{node}.example", asked) for node in ("one", "other")]
-    again = await in_a_channel("http://one.example", asked)
-    await one.leave()
-    asked.assert_not_awaited()
-    await other.leave()
-    asked.assert_awaited_once_with("DELETE", "/v0/players/p")
-    assert not again.is_over
-
-
 async def test_a_sound_that_the_library_gave_up_goes_on_when_it_has_connected_again(process: RunningNode) -> None:
     async with Node(process.url) as node, fake_voice() as voice, asyncio.timeout(60):
         player = await join(voice.channel, node, "tone.wav")
@@ -342,55 +284,11 @@ async def test_a_channel_is_left_after_its_player_was_deleted_too() -> None:
     gone.assert_awaited_once_with("DELETE", "/v0/players/p")
 
 
-async def test_a_program_is_told_of_a_player_that_cannot_leave_an_empty_channel(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    time, bot = LoopTime(), SimpleNamespace(bot=True)
-    voice = SimpleNamespace(
-        play=Mock(), stop=Mock(), disconnect=AsyncMock(), channel=SimpleNamespace(members=[bot]), is_connected=Mock()
-    )
-    nothing_there = AsyncMock(side_effect=ConnectError("nothing_listens", "Nothing listens there."))
-    player = VoicePlayer(Mock(request=nothing_there), "p").play_in(cast(Any, voice), Mock(), 300.0)
-    assert player._leaving is not None
-    while not player._leaving.done():
-        time.forward(1.0)
-        await asyncio.sleep(0)
-    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert "player p" in told
-    assert "Nothing listens there." in told
-
-
 async def test_a_join_that_fails_leaves_the_channel(process: RunningNode) -> None:
     async with Node(process.url) as node, fake_voice() as voice:
         with pytest.raises(BadRequest):
             await join(voice.channel, node, "")
         assert voice.channel.voice_client is None
-
-
-async def test_a_join_whose_sound_the_node_refuses_says_so(process: RunningNode) -> None:
-    class Refused(Source):
-        def __init__(self, player: Player) -> None:
-            super().__init__(node.player("nobody"))
-
-    async with Node(process.url) as node, fake_voice() as voice:
-        with pytest.raises(PlayerNotFound, match="'nobody'"):
-            await Refused.join(voice.channel, node, "tone.wav")
-        assert voice.channel.voice_client is None
-        assert await node.players() == []
-
-
-@pytest.mark.parametrize("exists", [False, True])
-async def test_a_join_whose_playing_cannot_begin_leaves_nothing_of_its_own(process: RunningNode, exists: bool) -> None:
-    async with Node(process.url) as node, fake_voice() as voice:
-        if exists:
-            await node.create_player("2", "tone.wav")
-        with pytest.raises(TypeError, match="AudioSource"):  # it is none of the library's
-            await JoiningSource.join(voice.channel, node, "tone.wav")
-        assert voice.channel.voice_client is None
-        assert [player.id for player in await node.players()] == ["2"] * exists
-        await eventually(
-            lambda: "sound of 2" not in [task.get_name() for task in asyncio.all_tasks()], "its source is closed"
-        )
 
 
 @pytest.mark.parametrize("track", [None, "other.wav"])

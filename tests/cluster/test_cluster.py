@@ -503,24 +503,6 @@ async def test_two_nodes_share_a_port_and_each_has_one_of_its_own(tmp_path: Path
         assert answered == {"a", "b"}
 
 
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
-        ("[server]\nreuse_port = true\n", "cluster.url"),
-        ("[server]\nreuse_port = true\n[cluster]\nurl = 'nats://x'\n", "a port of this node's own"),
-        (
-            "[server]\nreuse_port = true\n[cluster]\nurl = 'nats://x'\naddress = 'http://127.0.0.1:2333'\n",
-            "a port of this node's own",
-        ),
-    ],
-)
-async def test_a_port_is_shared_by_nodes_of_one_cluster_only(tmp_path: Path, config: str, reason: str) -> None:
-    (tmp_path / "x.toml").write_text(config)
-    ended = await asyncio.to_thread(run_tonearm, "serve", "--config", "x.toml", folder=tmp_path)
-    assert ended.returncode == 2
-    assert reason in ended.stderr
-
-
 async def test_a_cluster_that_was_stopped_has_all_its_players_again(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
         a, b = cluster.nodes.values()

@@ -1,9 +1,7 @@
 """Who may write a player's record, and take it, on an engine that is held in memory."""
 
 import asyncio
-import gc
 import math
-import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -421,23 +419,3 @@ async def test_who_is_asked_looks_whether_the_engine_answers(is_frozen: bool) ->
     await node.look()
     assert node.reaches is not is_frozen
     node._watching.cancel()
-
-
-async def test_players_that_came_and_went_leave_nothing_in_memory() -> None:
-    bucket = HeldBucket()
-    owned = ownership(bucket, "a", [])
-    await owned.start()
-    tracemalloc.start()
-    try:
-        for number in range(2_000):
-            await owned.claim(f"player-{number}")
-            while not owned.players_of("a"):  # noqa: ASYNC110 - no event tells of it
-                await asyncio.sleep(0)  # until the engine's report came
-            await owned.remove(f"player-{number}")
-        gc.collect()
-        left = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/cluster/ownership.py")])
-        # Python keeps the memory of some freed tuples, about 40 kB here.
-        assert sum(trace.size for trace in left.traces) < 100_000
-    finally:
-        tracemalloc.stop()
-        await owned.stop()

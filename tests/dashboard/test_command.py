@@ -2,7 +2,6 @@
 
 import signal
 import socket
-from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -98,18 +97,6 @@ async def test_nobody_else_gets_in(page: DashboardCommand) -> None:
             assert answer.status == 201
 
 
-async def test_what_only_looks_at_the_address_does_not_use_it_up(page: DashboardCommand) -> None:
-    async with browser() as own, browser() as other:
-        address = f"{page.url}/?k={page.key}"
-        async with other.head(address, allow_redirects=False) as answer:
-            assert answer.status == 403
-        for site in ("cross-site", "same-site"):
-            async with other.get(address, headers={"Sec-Fetch-Site": site}, allow_redirects=False) as answer:
-                assert (answer.status, "Set-Cookie" in answer.headers) == (403, False)
-                assert "address line" in await answer.text()
-        assert await page.enter(own) == 200
-
-
 async def test_behind_a_proxy_with_tls_it_takes_its_name_and_its_changes(
     page: DashboardCommand, tmp_path: Path
 ) -> None:
@@ -143,16 +130,6 @@ async def test_behind_a_proxy_with_tls_it_takes_its_name_and_its_changes(
                 async with own.get(f"{at}/dashboard/", headers={**known, "Host": "evil.example"}) as answer:
                     is_named = "--name" in arguments
                     assert answer.status == (403 if is_named else 200)
-
-
-async def test_two_dashboards_in_one_browser_leave_each_other_alone(page: DashboardCommand, tmp_path: Path) -> None:
-    async with browser() as own:
-        assert await page.enter(own) == 200
-        with running_dashboard(tmp_path, page.nodes) as other:
-            assert await other.enter(own) == 200
-            for one in (page, other):
-                async with own.get(f"{one.url}/nodes/1/v0/players") as answer:
-                    assert answer.status == 200
 
 
 async def test_targets_of_all_forms(page: DashboardCommand) -> None:
@@ -222,29 +199,6 @@ def test_a_node_that_takes_connections_and_answers_nothing_is_named(tmp_path: Pa
             assert process.wait() == 0
         finally:
             process.end()
-
-
-async def test_its_own_password_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("sesame", encoding="utf-8")
-    with running_dashboard(tmp_path, [], "--own-password-file", str(tmp_path / "password")) as page:
-        right, wrong = (
-            {"Authorization": "Basic " + b64encode(f"anna:{password}".encode()).decode()}
-            for password in ("sesame", "guess")
-        )
-        async with browser() as own, browser() as other:
-            for login, expected in ((None, 401), (right, 200)):
-                async with own.get(page.url, headers=login) as answer:
-                    assert answer.status == expected
-            statuses = []
-            while 429 not in statuses:
-                async with other.get(page.url, headers=wrong) as answer:
-                    statuses.append(answer.status)
-            assert set(statuses) == {401, 429}
-            async with other.get(page.url, headers=right) as answer:
-                assert answer.status == 429
-                assert int(answer.headers["Retry-After"]) <= 6
-            async with own.get(f"{page.url}/dashboard/nodes.json") as answer:  # who is in stays in
-                assert answer.status == 200
 
 
 async def test_the_password_may_come_from_the_environment(tmp_path: Path) -> None:

@@ -50,24 +50,6 @@ def test_an_event_that_overtakes_a_new_players_state_counts(tmp_path: Path) -> N
 
 
 @needs("node")
-def test_a_player_that_is_deleted_while_it_is_read_is_gone(tmp_path: Path) -> None:
-    program = """
-    told({ op: "PlayerCreate", id: "p", life: "a" });
-    told({ op: "PlayerDelete", id: "p", life: "a", seq: 3 });
-    await answer("players/p", player("p", 2));
-    const first = [...feed.players.keys()];
-    told({ op: "PlayerCreate", id: "p", life: "b" });
-    told({ op: "PlayerDelete", id: "p", life: "b", seq: 1 });
-    told({ op: "PlayerCreate", id: "p", life: "c" });
-    await answer("players/p", { code: "player_not_found" }, 404);
-    await answer("players/p", player("p", 1, "c"));
-    console.log(JSON.stringify([first, feed.players.get("p").life]));
-    feed.close();
-    """
-    assert run_page(tmp_path, NODE_PAGE + program) == [[], "c"]
-
-
-@needs("node")
 def test_a_player_with_another_life_is_read_and_one_that_is_not_found_is_gone(tmp_path: Path) -> None:
     program = """
     for (const id of ["p", "q"]) {
@@ -136,24 +118,6 @@ def test_a_page_that_was_logged_out_elsewhere_says_so_though_its_socket_stays(tm
     console.log(JSON.stringify([feed.connection, shown.connection]));
     """
     assert run_page(tmp_path, NODE_PAGE + program) == ["refused", "refused"]
-
-
-@needs("node")
-def test_what_waits_for_titles_that_are_seen_no_more_is_ended(tmp_path: Path) -> None:
-    program = """
-    const feed = PlayerFeed.of(api, "p");
-    await answer("players/p", player("p", 1));
-    await pass(100);
-    await answer("players/p/queue", [{ id: "t" }]);
-    const [waiting] = asked.filter(({ query }) => query.includes("wait"));
-    const before = waiting.signal.aborted;
-    feed.showQueue(300, 350);
-    await pass(100);
-    const [next] = asked.filter(({ query }) => query.includes("offset=300"));
-    feed.close();
-    console.log(JSON.stringify([before, waiting.signal.aborted, next.signal.aborted]));
-    """
-    assert run_page(tmp_path, NODE + program) == [False, True, True]
 
 
 @needs("node")

@@ -53,41 +53,6 @@ def test_two_sounds_that_were_taken_off_the_board_come_back(tmp_path: Path) -> N
 
 
 @needs("node")
-def test_the_clock_of_a_sound_goes_on_beside_what_is_told_of_the_track(tmp_path: Path) -> None:
-    program = """
-    import { handTime } from "./small_dom.mjs";
-    import { applied, seen } from "./player_state.js";
-    handTime();
-    const overlay = { overlayId: "o", uri: "a", state: "playing", position: 1000, length: 0 };
-    const told = seen({ ...feed.state, overlays: [overlay], seq: 1 }, performance.now() - 64_000);
-    const update = { op: "PlayerUpdate", seq: 2, state: "playing", paused: false, position: 5, positionRate: 1 };
-    feed.state = applied(told, update, performance.now());
-    await show();
-    console.log(JSON.stringify(document.body.all("li")[0].textContent));
-    process.exit();
-    """
-    assert "1:05" in run_page(tmp_path, BOARD + program)
-
-
-@needs("node")
-def test_a_button_of_a_dialog_that_is_pressed_twice_asks_once(tmp_path: Path) -> None:
-    program = """
-    import { drawn } from "./small_dom.mjs";
-    import { Notices } from "./controls.js";
-    import { AskDelete } from "./player_page.js";
-    import { html, render } from "./preact.js";
-    const asked = [];
-    const api = { player: (id) => id, ask: (method, id) => new Promise(() => asked.push(`${method} ${id}`)) };
-    const fields = { api, ids: ["p"], notices: new Notices(), close() {} };
-    render(html`<${AskDelete} ...${fields} />`, document.body);
-    await drawn();
-    for (const time of [1, 2]) document.body.all("form")[0].tell("submit");
-    console.log(JSON.stringify(asked));
-    """
-    assert run_page(tmp_path, program) == ["DELETE p"]
-
-
-@needs("node")
 def test_of_two_searches_the_newer_one_is_shown(tmp_path: Path) -> None:
     program = """
     import { drawn } from "./small_dom.mjs";
@@ -104,58 +69,6 @@ def test_of_two_searches_the_newer_one_is_shown(tmp_path: Path) -> None:
     console.log(JSON.stringify(document.body.all("li").map(({ textContent }) => textContent.trim())));
     """
     assert run_page(tmp_path, program) == ["newer"]
-
-
-@needs("node")
-def test_where_the_page_has_no_clipboard_there_is_nothing_to_copy_with(tmp_path: Path) -> None:
-    program = """
-    import { drawn } from "./small_dom.mjs";
-    import { Links } from "./player_facts.js";
-    import { html, render } from "./preact.js";
-    const feed = { path: (path) => `p${path}` };
-    const counts = [];
-    for (const clipboard of [{}, undefined]) {
-      Object.defineProperty(globalThis, "navigator", { value: { clipboard }, configurable: true });
-      render(html`<${Links} api=${{ streams: "http://node/listen/" }} feed=${feed} notices=${{}} />`, document.body);
-      await drawn();
-      counts.push(document.body.all("button").length);
-    }
-    console.log(JSON.stringify(counts));
-    """
-    assert run_page(tmp_path, program) == [4, 0]
-
-
-@needs("node")
-def test_a_title_is_laid_out_in_the_direction_of_its_own_language(tmp_path: Path) -> None:
-    program = """
-    import { drawn } from "./small_dom.mjs";
-    import { Deck } from "./deck.js";
-    import { Listening } from "./listening.js";
-    import { html, render } from "./preact.js";
-    const info = { title: "שלום!", author: "", length: 0 };
-    const state = { track: { info }, trackId: "", state: "playing", paused: true, position: 0, volume: 1 };
-    const common = { api: {}, node: 0, feed: { id: "p" }, act() {}, notices: {}, listening: new Listening() };
-    render(html`<${Deck} ...${common} state=${state} />`, document.body);
-    await drawn();
-    console.log(JSON.stringify(document.body.all("p", "שלום!").map(({ attributes }) => attributes.dir)));
-    """
-    assert run_page(tmp_path, program) == ["auto"]
-
-
-@needs("node")
-def test_a_message_is_shown_for_a_while_and_then_nothing_is_told(tmp_path: Path) -> None:
-    program = """
-    import { handTime } from "./small_dom.mjs";
-    import { Notices } from "./controls.js";
-    const pass = handTime();
-    const notices = new Notices();
-    const told = [];
-    notices.subscribe(() => told.push(notices.shown?.text ?? null));
-    notices.show("Done.");
-    await pass(60_000);
-    console.log(JSON.stringify(told));
-    """
-    assert run_page(tmp_path, program) == ["Done.", None]
 
 
 # The curve of the equalizer; `draw(gain)` draws in its middle, `shown()` is the gain that is shown there.
@@ -204,34 +117,6 @@ def test_the_curve_is_drawn_with_the_main_button_and_stays_until_the_node_has_it
     console.log(JSON.stringify([before, sent, between, shown()]));
     """
     assert run_page(tmp_path, CURVE + program) == [0, [24], 24, 0]
-
-
-@needs("node")
-def test_the_systems_play_button_plays_what_the_system_had_silenced(tmp_path: Path) -> None:
-    program = """
-    import { drawn } from "./small_dom.mjs";
-    import { Notices } from "./controls.js";
-    import { Listening } from "./listening.js";
-    import { PlayerBar } from "./player_bar.js";
-    import { html, render } from "./preact.js";
-    import { Store } from "./store.js";
-    const handlers = {};
-    const mediaSession = { setActionHandler: (name, handler) => (handlers[name] = handler) };
-    Object.defineProperty(globalThis, "navigator", { value: { mediaSession }, configurable: true });
-    globalThis.MediaMetadata = class {};
-    const done = [];
-    const info = { title: "", author: "", identifier: "", length: 0 };
-    const state = { track: { info }, trackId: "", state: "playing", paused: true, position: 0 };
-    const api = { url: String, ask: async (method, path) => done.push(path) };
-    const feed = Object.assign(new Store(), { id: "p", api, state, path: (path) => path });
-    const element = { play: async () => done.push("sound") };
-    const listening = Object.assign(new Listening(), { feed, element });
-    render(html`<${PlayerBar} listening=${listening} notices=${new Notices()} />`, document.body);
-    await drawn();
-    handlers.play();
-    console.log(JSON.stringify(done));
-    """
-    assert run_page(tmp_path, program) == ["sound", "/play"]
 
 
 # The page of a node with the player `p`; `press()` presses a button.

@@ -62,13 +62,6 @@ def test_what_is_at_work_follows_the_order_of_the_sound(tmp_path: Path) -> None:
 
 
 @needs("node")
-def test_an_effect_that_is_new_to_the_page_is_at_work_when_it_is_on(tmp_path: Path) -> None:
-    properties: dict[str, Any] = {"echo": {}, "flanger": {}, "limiter": {}}
-    state = {**state_of(Effects()), "echo": {}, "flanger": {}, "volume": 2.0}
-    assert called(tmp_path, ("effectsAtWork", state, {"properties": properties})) == [["echo", "flanger", "volume"]]
-
-
-@needs("node")
 def test_a_track_that_never_sounded_is_the_one_that_is_said_to_have_failed(tmp_path: Path) -> None:
     before = {
         "seq": 1,

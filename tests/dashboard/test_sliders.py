@@ -70,29 +70,6 @@ def test_a_place_that_was_chosen_in_a_track_is_not_sought_in_the_next(tmp_path: 
     assert run_page(tmp_path, SLIDER + program) == {"sent": [0.2], "value": 1}
 
 
-# The volume of a player whose state says 2.5.
-DECK = """
-import { drawn } from "./small_dom.mjs";
-import { Deck } from "./deck.js";
-import { Listening } from "./listening.js";
-import { html, render } from "./preact.js";
-const info = { title: "", author: "", identifier: "", length: 0, isSeekable: false, isStream: true };
-const state = { track: { info }, trackId: "", state: "playing", paused: true, position: 0, stuck: "", streamTitle: "" };
-const show = async (volume) => {
-  const common = { api: {}, node: 0, feed: { id: "p" }, act: () => {}, notices: {}, listening: new Listening() };
-  render(html`<${Deck} ...${common} state=${{ ...state, volume }} />`, document.body);
-  await drawn();
-  return document.body.all("input", "Volume")[0].attributes.max;
-};
-"""
-
-
-@needs("node")
-def test_the_scale_of_the_volume_does_not_change_under_a_pointer_that_goes_down(tmp_path: Path) -> None:
-    program = "console.log(JSON.stringify([await show(1), await show(2.5), await show(1.9)]));"
-    assert run_page(tmp_path, DECK + program) == ["2", "5", "5"]
-
-
 # The keys; `sent` has what was sent, and `answer()` is the node's answer to the oldest, and the event of it.
 KEYS = """
 import { drawn } from "./small_dom.mjs";
@@ -142,17 +119,6 @@ def test_the_next_key_counts_from_what_was_done_though_no_event_told_it_yet(tmp_
     console.log(JSON.stringify(sent));
     """
     assert run_page(tmp_path, KEYS + program) == [1.05, 1]
-
-
-@needs("node")
-def test_the_key_that_mutes_does_nothing_where_nothing_is_heard(tmp_path: Path) -> None:
-    program = """
-    press("m");
-    listening.isOn = true;
-    press("m");
-    console.log(JSON.stringify(listening.muted));
-    """
-    assert run_page(tmp_path, KEYS + program) == 1
 
 
 @needs("node")

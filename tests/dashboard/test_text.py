@@ -7,17 +7,6 @@ from tests.support.page_in_node import run_page
 
 
 @needs("node")
-def test_the_hour_after_midnight_is_the_noughth(tmp_path: Path) -> None:
-    program = """
-    import { timeOfDay } from "./text.js";
-    const after = new Date(2024, 0, 1, 0, 5, 7).getTime();
-    const both = [timeOfDay(after), timeOfDay(after, { hour: "2-digit", minute: "2-digit" })];
-    console.log(JSON.stringify(both.map((text) => text.match(/\\d+/g))));
-    """
-    assert run_page(tmp_path, program) == [["00", "05", "07"], ["00", "05"]]
-
-
-@needs("node")
 def test_what_has_no_title_is_called_by_the_end_of_its_address(tmp_path: Path) -> None:
     program = """
     import { titleOf } from "./text.js";

@@ -2,17 +2,16 @@
 
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.listeners.test_public_page import opened
 from tests.support.audio_files import flac, tone, wav
-from tests.support.browser import CHROMIUM, Browser, browsing
-from tests.support.dashboard_command import dashboard_before_two, running_dashboard
+from tests.support.browser import Browser, browsing
+from tests.support.dashboard_command import dashboard_before_two
 from tests.support.e2e_players import create, done, enqueue, order, patch, state, until_state, waiting_uris
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer
@@ -298,37 +297,6 @@ async def test_music_is_chosen_in_folders_and_sent_by_dropping_it(tmp_path: Path
             await browser.shows("page.html cannot be played")  # at once, not when its turn comes
 
 
-async def test_ten_thousand_files_in_a_folder(tmp_path: Path) -> None:
-    media(tmp_path)
-    (tmp_path / "all").mkdir()
-    for number in range(10_000):
-        (tmp_path / "all" / f"{number}.flac").touch()
-    async with at_player(tmp_path) as (_, browser):
-        await browser.button("Browse").click()
-        dialog = browser.page.get_by_role("dialog", name="Choose music")
-        files = dialog.get_by_role("list", name="Files")
-        await files.get_by_role("button", name=tmp_path.name).click()
-        await files.get_by_role("button", name="all").click()
-        await files.get_by_role("checkbox", name="0.flac", exact=False).first.wait_for()
-        for part in (0.5, 1):  # what is scrolled to is asked for, and little else is in the page
-            await files.evaluate("(list, part) => list.scrollTo(0, part * list.scrollHeight)", part)
-            number = 5000 if part < 1 else 9999
-            await files.get_by_role("checkbox", name=f"{number}.flac").wait_for()
-            assert await files.get_by_role("checkbox").count() < 100
-        await dialog.get_by_role("button", name="Select all").click()
-        await dialog.get_by_role("button", name="Add 10,000 tracks").wait_for()
-
-
-async def test_where_nothing_can_be_sent_a_sentence_says_so(tmp_path: Path) -> None:
-    async with at_player(tmp_path) as (_, browser):
-        await browser.button("Browse").click()
-        await browser.page.get_by_role("list", name="Files").get_by_role("button").wait_for()
-        assert not await browser.page.get_by_role("button", name="Upload").count()
-        await browser.page.keyboard.press("Escape")
-        await _give(browser.page, "drop", {"mine.flac": (tmp_path / "two.flac").read_bytes()})
-        await browser.shows("library.uploads")
-
-
 async def test_the_board_is_the_players(tmp_path: Path) -> None:
     async with at_player(tmp_path) as (node, browser):
         page = browser.page
@@ -570,38 +538,6 @@ async def test_without_webcodecs_the_page_hears_pcm(tmp_path: Path) -> None:
         await until_state(node, "lobby", lambda now: now["listenersByFormat"]["pcm"] == 1)
 
 
-async def test_what_the_page_cannot_do_is_said(tmp_path: Path) -> None:
-    async with at_player(tmp_path) as (node, browser):
-        await browser.page.evaluate(
-            "kept = AudioWorklet.prototype.addModule;"
-            "void (AudioWorklet.prototype.addModule = () => Promise.reject(new Error('not found')))"
-        )
-        await browser.button("Listen here").click()
-        await browser.shows("The page cannot play it")
-        await browser.shows("Hear it in this page")
-        await browser.page.evaluate("void (AudioWorklet.prototype.addModule = kept)")
-        await browser.button("Listen here").click()
-        await browser.hears(1000)
-        await browser.button("Stop listening").click()
-        await until_state(node, "lobby", lambda now: now["listeners"] == 0)
-        without = "Object.defineProperty(BaseAudioContext.prototype, 'audioWorklet', {value: undefined})"
-        await browser.page.evaluate(f"void {without}")  # as on a page from elsewhere without https
-        await browser.button("Listen here").click()
-        await until_state(node, "lobby", lambda now: now["listeners"] == 1)
-        await browser.button("Stop listening").click()
-        await until_state(node, "lobby", lambda now: now["listeners"] == 0)
-        for address, shown in (
-            ("#/0/%", "There is no player"),
-            ("#/0/..%2Flobby", "There is no player"),
-            ("#/0/lobby%3Fx", "There is no player"),
-            ("#/-1", "New player"),
-            ("#/7/lobby", "Listen here"),
-        ):
-            await browser.page.goto(f"{node.url}/dashboard/{address}")
-            await browser.shows(shown)
-            await browser.page.goto("about:blank")
-
-
 async def test_the_page_comes_back_with_the_node(tmp_path: Path) -> None:
     media(tmp_path)
     async with running_node(tmp_path) as first:
@@ -628,81 +564,6 @@ async def test_the_page_comes_back_with_the_node(tmp_path: Path) -> None:
                 await other.get_by_role("link", name="lobby").wait_for()
                 await browser.button("Pause").click()
                 await until_state(second, "lobby", lambda now: now["paused"])
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
-async def test_the_stream_of_a_page_without_worklets_comes_back_with_the_node(tmp_path: Path) -> None:
-    media(tmp_path)
-    config = '[state]\npath = "state.sqlite"\n'
-    async with running_node(tmp_path, config) as first:
-        await create(first, "lobby", "one.flac")
-        async with opened(f"{first.url}/dashboard/#/0/lobby", tmp_path / "profile") as tab:
-            button = "[...document.querySelectorAll('button')].find((one) => one.textContent === '{}')"
-            await eventually(lambda: tab.value(f"Boolean({button.format('Listen here')})"), "the player is shown")
-            # As on a page that is neither from this machine nor by https.
-            await tab.value("Object.defineProperty(BaseAudioContext.prototype, 'audioWorklet', {value: undefined})")
-            await tab.value(f"{button.format('Listen here')}.click()")
-            await until_state(first, "lobby", lambda now: now["listeners"] == 1)
-            heard = "document.querySelector('.listen [role=status]').textContent"
-            await eventually(lambda: tab.value(f"{heard}.startsWith('WAV')"), "it is heard")
-            first.stop()
-            await eventually(lambda: tab.value(f"{heard} === 'connection lost, trying again'"), "it is lost")
-            async with running_node(tmp_path, config, arguments=("--port", str(first.port))) as second:
-                await until_state(second, "lobby", lambda now: now["listeners"] == 1)
-                await eventually(lambda: tab.value(f"{heard}.startsWith('WAV')"), "it is heard again")
-
-
-async def test_a_page_that_is_let_in_no_more_stops_trying(tmp_path: Path) -> None:
-    media(tmp_path)
-    (tmp_path / "password").write_text("sesame\n", encoding="utf-8")
-    async with running_node(tmp_path) as node:
-        await create(node, "lobby", "one.flac")
-        async with AsyncExitStack() as stack:
-            with running_dashboard(tmp_path, [node]) as first:
-                browser = await stack.enter_async_context(browsing(f"{first.url}/?k={first.key}"))
-                await browser.page.clock.install()
-                await browser.page.reload()
-                await browser.page.get_by_role("link", name="lobby").wait_for()
-            with running_dashboard(tmp_path, [node], "--port", str(first.port)):  # its key is another one
-                await browser.shows("not let in any more")
-                asked: list[str] = []
-                browser.page.on("request", lambda request: asked.append(request.url))
-                browser.page.on("websocket", lambda socket: asked.append(socket.url))
-                await browser.page.clock.run_for(60_000)
-                assert asked == []
-
-
-async def test_who_types_is_left_alone_by_a_node_that_comes_back(tmp_path: Path) -> None:
-    media(tmp_path)
-    config = '[state]\npath = "state.sqlite"\n'
-    async with running_node(tmp_path, config) as first:
-        await create(first, "lobby", "one.flac")
-        async with browsing(f"{first.url}/dashboard") as browser:
-            page, row = browser.page, browser.page.get_by_role("row", name="lobby")
-            await page.add_init_script(
-                "globalThis.flashes = 0; new MutationObserver(() => {"
-                "if (document.body?.innerText.includes('Nothing plays yet')) flashes += 1})"
-                ".observe(document, {childList: true, subtree: true})"
-            )
-            await page.reload()
-            await row.wait_for()
-            await page.get_by_role("searchbox", name="Search").fill("lob")
-            first.stop()
-            await row.get_by_text("unknown").wait_for()
-            assert await row.get_by_role("button", name="Pause").is_disabled()
-            async with running_node(tmp_path, config, arguments=("--port", str(first.port))):
-                await browser.shows("live")
-                await row.get_by_role("button", name="Pause").wait_for()
-                await browser.until("!document.querySelector('[aria-label=Pause]').disabled")
-                assert await page.evaluate("document.activeElement.ariaLabel") == "Search"
-                assert await page.evaluate("flashes") == 0
-                await row.get_by_role("checkbox").check()
-                chosen = page.get_by_role("group", name="Chosen players")
-                await chosen.get_by_role("button", name="Pause").click()
-                await row.get_by_text("paused").wait_for()
-                await chosen.get_by_role("button", name="Delete").click()
-                await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-                await browser.shows("Nothing plays yet")
 
 
 async def test_nodes_with_passwords_are_steered_and_heard_through_the_command(tmp_path: Path) -> None:

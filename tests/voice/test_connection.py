@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import cast
 
 import pytest_asyncio
@@ -27,7 +26,7 @@ from tonearm.player.player import Player
 from tonearm.sources.guard import AddressGuard
 from tonearm.voice.connection import VoiceWays
 from tonearm.voice.gateway import GatewayDialler
-from tonearm.voice.media import VoiceProcessError, VoiceProcesses
+from tonearm.voice.media import VoiceProcesses
 from tonearm.voice.voices import Voices
 
 CREDENTIALS = VoiceCredentials("the-secret-token", "the-secret-session")
@@ -110,18 +109,6 @@ async def test_what_came_while_a_process_started_is_kept_over_a_resume(voices: V
     parts.may_open.set()
     await until_phase(player, VoicePhase.CONNECTED)
     assert parts.media[0].told == [(11, {"user_ids": ["5"]})]
-
-
-async def test_a_voice_for_which_there_is_no_process_is_closed(voices: Voices, parts: VoiceParts) -> None:
-    player = FakePlayer()
-    put(voices, player)
-    parts.fault = VoiceProcessError("no descriptor")
-    await parts.describe(0)
-    await until_phase(player, VoicePhase.CLOSED)
-    close = player.shown[-1].close
-    assert close is not None
-    assert (close.reason, close.action) == ("no_process", "fix")
-    assert parts.sockets[0].hung_up == 1000
 
 
 async def test_a_server_that_does_not_answer_over_udp_is_asked_again_in_a_new_session(
@@ -215,12 +202,6 @@ async def test_a_close_whose_words_hold_a_secret_is_told_without_them(voices: Vo
     close = player.shown[-1].close
     assert close is not None
     assert (close.code, close.reason) == (4004, "authentication failed")
-
-
-async def test_a_try_takes_no_longer_than_is_configured(parts: VoiceParts) -> None:
-    async with with_voices(parts, 10_000.0, settings=replace(SETTINGS, connect_timeout_s=0.01)) as voices:
-        put(voices, FakePlayer())
-        await eventually(lambda: parts.sockets[0].hung_up is not None, "the first try is given up")
 
 
 def test_a_heartbeat_may_be_due_at_once() -> None:

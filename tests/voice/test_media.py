@@ -15,7 +15,6 @@ import pytest_asyncio
 
 from tests.support.eventually import eventually
 from tests.support.voice_media import SILENCE, VoiceEnds, frames, voice_ends, voice_processes
-from tonearm.core.voice import VoiceSettings
 from tonearm.core.voice_gateway import MODES
 from tonearm.voice.media import VoiceProcesses
 
@@ -164,27 +163,11 @@ async def test_finish_ends_with_five_silences_and_nothing_comes_after(processes:
         assert the_pids(processes)[pid_of(processes)] == 1
 
 
-async def test_finish_without_a_frame_before_sends_five_silences(processes: VoiceProcesses) -> None:
-    ends = VoiceEnds()
-    async with voice_ends(processes, ends):
-        await ends.media.finish()
-        await ends.changes.until(lambda: ends.silences >= 5, "five silences")
-
-
 async def test_keepalives_count_up_whether_anybody_plays_or_not(processes: VoiceProcesses) -> None:
     ends = VoiceEnds()
     async with voice_ends(processes, ends):
         await ends.changes.until(lambda: len(ends.keepalives) >= 2, "two keepalives")
     assert ends.keepalives[:2] == [0, 1]
-
-
-async def test_what_is_sent_is_counted(processes: VoiceProcesses) -> None:
-    ends = VoiceEnds()
-    async with voice_ends(processes, ends):
-        await play(ends, frames(10))
-        await ends.until_silent()
-        await ends.changes.until(lambda: ends.counts.silence >= 5, "the counts")
-    assert (ends.counts.sent, ends.counts.dropped) == (10, 0)
 
 
 async def test_a_process_that_dies_is_told_to_each_of_its_connections_and_another_takes_them(
@@ -209,16 +192,6 @@ async def test_a_process_that_dies_is_told_to_each_of_its_connections_and_anothe
     assert (first.losses, second.losses) == (1, 1)
 
 
-async def test_one_that_dies_while_a_connection_finishes_is_waited_for_no_longer(own_processes: VoiceProcesses) -> None:
-    ends = VoiceEnds()
-    async with voice_ends(own_processes, ends):
-        os.kill(pid_of(own_processes), signal.SIGSTOP)
-        finishing = asyncio.ensure_future(ends.media.finish())
-        await asyncio.sleep(0)
-        os.kill(pid_of(own_processes), signal.SIGKILL)
-        await finishing
-
-
 async def test_after_it_stood_still_ten_frames_leave_at_once_and_the_older_ones_are_dropped(
     processes: VoiceProcesses,
 ) -> None:
@@ -239,18 +212,6 @@ async def test_after_it_stood_still_ten_frames_leave_at_once_and_the_older_ones_
     assert ends.sounds == frames(2) + frames(10, 192)
     assert (ends.counts.sent, ends.counts.dropped) == (12, 190)
     assert ends.silent_after[-1] == ends.media.frames == 202
-
-
-async def test_frames_that_come_at_once_are_no_burst_either(processes: VoiceProcesses) -> None:
-    """As when the node stood still."""
-    ends = VoiceEnds()
-    async with voice_ends(processes, ends):
-        for packet in frames(50):
-            ends.media.frame(packet)
-        await ends.until_silent()
-        await ends.changes.until(lambda: ends.counts.dropped, "the counts")
-    assert ends.sounds == frames(10, 40)
-    assert (ends.counts.sent, ends.counts.dropped) == (10, 40)
 
 
 async def test_frames_that_a_full_socket_lost_are_counted_and_the_pause_is_told_all_the_same(
@@ -331,19 +292,6 @@ async def test_strange_messages_of_a_server_cost_no_process(processes: VoiceProc
     assert (ends.losses, other.losses) == (0, 0)
 
 
-async def test_nested_endlessly_costs_no_process(processes: VoiceProcesses) -> None:
-    nested: Any = []
-    for _ in range(100_000):
-        nested = [nested]
-    ends = VoiceEnds()
-    async with voice_ends(processes, ends):
-        ends.media.gateway(11, {"user_ids": nested})
-        await play(ends, frames(3))
-        await ends.until_sounds(3)
-    while nested:  # or its end would be as deep
-        (nested,) = nested
-
-
 async def test_what_comes_in_is_thrown_away(processes: VoiceProcesses) -> None:
     ends = VoiceEnds()
     async with voice_ends(processes, ends):
@@ -376,14 +324,6 @@ async def test_a_large_call_has_a_process_of_its_own(own_processes: VoiceProcess
         large.media.close()
         async with voice_ends(own_processes, VoiceEnds(is_large=True)):
             assert sorted(the_pids(own_processes).values()) == [1, 2]
-
-
-async def test_two_processes_share_the_connections_where_two_are_configured() -> None:
-    async with (
-        voice_processes(VoiceSettings(processes=2)) as processes,
-        voice_ends(processes, VoiceEnds(), VoiceEnds(), VoiceEnds(), VoiceEnds()),
-    ):
-        assert sorted(the_pids(processes).values()) == [2, 2]
 
 
 async def test_it_is_shut_in(processes: VoiceProcesses) -> None:

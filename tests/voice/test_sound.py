@@ -20,12 +20,10 @@ from tests.support.voice_players import (
     join,
     no_more_lost_than_told,
     packets_of_song,
-    until_voice,
     voice,
 )
 from tests.support.voice_server import voice_server
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.voice_gateway import MODES
 
 _FIRST_HZ: Final = 400
 _SECOND_HZ: Final = 1_500
@@ -70,29 +68,6 @@ async def test_the_channel_hears_the_first_sample_of_a_player_that_begins_with_a
         session = await server.session(1)
         heard = await session.heard(20, more=False)
         await no_more_lost_than_told(node, [packet.sound for packet in heard], packets_of_song(node))
-
-
-async def test_the_other_mode_of_encryption(node: RunningNode, certificate: Path) -> None:
-    async with voice_server(certificate) as server:
-        server.wrong_ready = {"modes": [MODES[1]]}
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
-        heard = await session.heard(20)
-        assert (await until_voice(node, "p", "connected"))["mode"] == MODES[1]
-        assert heard[10].payload in packets_of_song(node)
-
-
-async def test_an_overlay_sounds_in_a_pause(node: RunningNode, certificate: Path) -> None:
-    (node.folder / "bell.wav").write_bytes(wav(music(0.5)))
-    async with voice_server(certificate) as server:
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
-        await session.heard(5)
-        await order(node, "p", "pause")
-        await session.until(lambda: session.packets[-1].is_silence, "silence")
-        answer = await node.request("POST", "/v0/players/p/overlays", {"uri": "bell.wav"})
-        assert answer.status in (200, 201, 202), answer.body
-        await session.heard(10)
 
 
 async def test_controls_are_heard_in_the_channel(node: RunningNode, certificate: Path) -> None:
