@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -61,9 +62,7 @@ async def test_discord_hears_every_packet_of_the_tone(process: RunningNode) -> N
         async with asyncio.timeout(60):
             packets = await voice.heard(100)
         assert frequency_hz(packets) == pytest.approx(1000.0, abs=2)
-        assert {later - earlier for earlier, later in zip(voice.timestamps, voice.timestamps[1:], strict=False)} == {
-            960
-        }
+        assert {later.timestamp - earlier.timestamp for earlier, later in pairwise(voice.packets)} == {960}
         stats = player.source.stats
         assert stats.lost + stats.dropped <= waits.seconds(process.pid) * FRAMES_PER_SECOND
 

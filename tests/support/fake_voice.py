@@ -1,87 +1,41 @@
-"""Discord's side of a voice connection, for discord.py's own `VoiceClient`: voice gateway v8, UDP discovery, and the
-packets that arrive, decrypted (aead_xchacha20_poly1305_rtpsize).
-
-docs.discord.com, "Voice Connections". End-to-end encryption (DAVE) is not offered: the client encrypts packets, no
-source sees it.
+"""A guild for discord.py's own `VoiceClient`, whose voice server is that of the other tests, without end-to-end
+encryption: the client encrypts packets, no source sees it.
 """
 
 import asyncio
-import json
-import os
-import struct
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any
 from unittest.mock import AsyncMock, patch
 
 import aiohttp
 import discord
-import nacl.secret
-from aiohttp import web
 
-from tests.support.serving import serving
-
-_MODE: Final = "aead_xchacha20_poly1305_rtpsize"
-_SSRC: Final = 4711
-_RTP_BYTES: Final = 12
-_NONCE_BYTES: Final = 4
+from tests.support.voice_server import Packet, VoiceServer, voice_server
 
 
-class FakeVoice(asyncio.DatagramProtocol):
-    """What the channel hears: `packets` of Opus, and the RTP `timestamps` of them."""
+class FakeVoice:
+    """What the channel hears."""
 
-    def __init__(self) -> None:
-        self.packets: list[bytes] = []
-        self.timestamps: list[int] = []
+    def __init__(self, server: VoiceServer) -> None:
         self.channel: Any = None
-        self._key = os.urandom(32)
-        self._udp: asyncio.DatagramTransport | None = None
-        self._came = asyncio.Event()
+        self._server = server
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._udp = cast("asyncio.DatagramTransport", transport)
-
-    def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
-        assert self._udp is not None
-        if data[:2] == b"\x00\x01":  # asks for its own address
-            answer = b"\x00\x02" + data[2:8] + address[0].encode().ljust(64, b"\x00") + struct.pack(">H", address[1])
-            self._udp.sendto(answer, address)
-        elif data[:2] == b"\x80\x78":
-            nonce = data[-_NONCE_BYTES:].ljust(24, b"\x00")
-            box = nacl.secret.Aead(self._key)
-            self.packets.append(box.decrypt(data[_RTP_BYTES:-_NONCE_BYTES], data[:_RTP_BYTES], nonce))
-            self.timestamps.append(struct.unpack_from(">I", data, 4)[0])
-            self._came.set()
+    @property
+    def packets(self) -> list[Packet]:
+        return [packet for session in self._server.sessions for packet in session.packets]
 
     async def heard(self, count: int, *, silence: bool = False) -> list[bytes]:
-        """The next `count` packets, of silence only with `silence`."""
+        """The next `count` packets of Opus, of silence only with `silence`."""
         start = len(self.packets)
-        while True:
-            new = [packet for packet in self.packets[start:] if silence or packet != b"\xf8\xff\xfe"]
-            if len(new) >= count:
-                return new[:count]
-            self._came.clear()
-            await self._came.wait()
 
-    async def gateway(self, request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        assert self._udp is not None
-        host, port = self._udp.get_extra_info("sockname")
-        await socket.send_json({"op": 8, "d": {"heartbeat_interval": 5000}})
-        async for message in socket:
-            match json.loads(message.data)["op"] if message.type is aiohttp.WSMsgType.TEXT else None:
-                case 0:
-                    ready = {"ssrc": _SSRC, "ip": host, "port": port, "modes": [_MODE]}
-                    await socket.send_json({"op": 2, "d": ready})
-                case 1:
-                    session = {"mode": _MODE, "secret_key": list(self._key), "dave_protocol_version": 0}
-                    await socket.send_json({"op": 4, "d": session})
-                case 3:
-                    await socket.send_json({"op": 6, "d": {"t": 0}})
-        return socket
+        def new() -> list[bytes]:
+            return [packet.payload for packet in self.packets[start:] if silence or not packet.is_silence]
+
+        await self._server.changes.until(lambda: len(new()) >= count, lambda: f"{count} packets, not {len(new())}")
+        return new()[:count]
 
 
 class FakeGuild:
@@ -112,7 +66,7 @@ class FakeGuild:
 class FakeChannel(discord.abc.Connectable):
     """A voice channel of a guild; `connect` is discord.py's own."""
 
-    def __init__(self, voice: FakeVoice, port: int, session: aiohttp.ClientSession) -> None:
+    def __init__(self, voice: FakeVoice, endpoint: str, session: aiohttp.ClientSession) -> None:
         self.id = 2
         self.guild = FakeGuild(voice)
         self.members = [SimpleNamespace(bot=True), SimpleNamespace(bot=False)]
@@ -120,7 +74,7 @@ class FakeChannel(discord.abc.Connectable):
         voice.channel = self
 
         async def ws_connect(url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
-            return await session.ws_connect(f"http://127.0.0.1:{port}/")
+            return await session.ws_connect(f"http://{endpoint}/?v=8")
 
         def add(key: int, client: discord.VoiceClient) -> None:
             self.voice_client = client
@@ -165,20 +119,14 @@ class FakeInteraction:
 
 @asynccontextmanager
 async def fake_voice() -> AsyncIterator[FakeVoice]:
-    voice = FakeVoice()
-    application = web.Application()
-    application.router.add_get("/", voice.gateway)
-    async with serving(application) as port, aiohttp.ClientSession() as session:
-        udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: voice, ("127.0.0.1", 0))
+    async with voice_server(None) as server, aiohttp.ClientSession() as session:
+        voice = FakeVoice(server)
+        FakeChannel(voice, server.endpoint, session)
         try:
-            FakeChannel(voice, port, session)
-            try:
-                yield voice
-            finally:  # or its threads would outlive the test
-                if voice.channel.voice_client is not None:
-                    await voice.channel.voice_client.disconnect(force=True)
-        finally:
-            udp.close()
+            yield voice
+        finally:  # or its threads would outlive the test
+            if voice.channel.voice_client is not None:
+                await voice.channel.voice_client.disconnect(force=True)
 
 
 @contextmanager

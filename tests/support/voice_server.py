@@ -429,18 +429,19 @@ class VoiceServer(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def voice_server(
-    certificate: Path, *, ears: tuple[int, ...] | None = None, bot_id: int = 3, channel_id: int = 2
+    certificate: Path | None, *, ears: tuple[int, ...] | None = None, bot_id: int = 3, channel_id: int = 2
 ) -> AsyncIterator[VoiceServer]:
-    """A server on this machine whose certificate is `certificate`, of `make_certificate`. With `ears`, even none, it
-    has the end-to-end encryption, and these members found its group."""
+    """A server on this machine whose certificate is `certificate`, of `make_certificate`; None: without TLS. With
+    `ears`, even none, it has the end-to-end encryption, and these members found its group."""
     call = None if ears is None else Call(channel_id, bot_id)
     if call is not None and ears:
         await call.found(*ears)
     server = VoiceServer(call)
     application = web.Application()
     application.router.add_get("/", server.gateway)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(certificate)
+    tls = None if certificate is None else ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    if tls is not None and certificate is not None:
+        tls.load_cert_chain(certificate)
     async with serving(application, tls) as port:
         server.endpoint = f"127.0.0.1:{port}"
         udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: server, ("127.0.0.1", 0))
