@@ -1,7 +1,6 @@
 """`tonearm dashboard` before two nodes: one with a password, one without."""
 
 import signal
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -187,18 +186,6 @@ async def test_a_node_that_is_gone_is_named(tmp_path: Path) -> None:
         async with own.get(f"{page.url}/nodes/1/v0/players") as answer:
             assert answer.status == 502
             assert page.nodes[1].url in (await answer.json())["message"]
-
-
-def test_a_node_that_takes_connections_and_answers_nothing_is_named(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        process = RunningTonearm("dashboard", "--no-browser", "--port", "0", "--node", url, folder=tmp_path)
-        try:
-            assert url in process.stderr.readline().decode()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait() == 0
-        finally:
-            process.end()
 
 
 async def test_the_password_may_come_from_the_environment(tmp_path: Path) -> None:

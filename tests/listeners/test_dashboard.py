@@ -184,7 +184,7 @@ async def test_nothing_is_lost_by_a_slip(tmp_path: Path) -> None:
 
 async def test_what_failed_can_be_mended(tmp_path: Path) -> None:
     async with at_player(tmp_path) as (node, browser):
-        page, dialog = browser.page, browser.page.get_by_role("dialog", name="New player")
+        page = browser.page
         await create(node, "broken", "nothing.flac")
         await page.goto(f"{node.url}/dashboard/#/0/broken")
         await browser.shows(f"looks for it in {tmp_path}.")
@@ -195,36 +195,6 @@ async def test_what_failed_can_be_mended(tmp_path: Path) -> None:
         (tmp_path / "nothing2.flac").write_bytes((tmp_path / "two.flac").read_bytes())
         await browser.button("Try again").click()
         await until_state(node, "broken", lambda now: now["state"] == "playing")
-
-        await page.goto(f"{node.url}/dashboard/#/0/attic")
-        await browser.shows("There is no player attic.")
-        assert not await page.get_by_text("connection lost").count()
-        await browser.button("New player").click()
-        await dialog.get_by_role("textbox", name="Name").fill("two words é")
-        assert await dialog.get_by_role("textbox", name="Name").input_value() == "two-words-é"
-        assert await dialog.get_by_role("textbox", name="Name").get_attribute("aria-invalid") == "true"
-        await dialog.get_by_role("textbox", name="Name").fill("attic")
-        lines = ["one.flac", *["two.flac"] * 1100, "ftp://there/x.mp3"]
-        await dialog.get_by_role("textbox", name="Address").fill("\n".join(lines))
-        await dialog.get_by_role("button", name="Create").click()
-        await browser.shows("Entry 1102 (ftp://there/x.mp3)")
-        assert (await node.request("GET", "/v0/players/attic")).status == 404
-        await dialog.get_by_role("textbox", name="Address").fill("\n".join(lines[:-1]))
-        await dialog.get_by_role("button", name="Create").click()
-        queue = page.get_by_role("list", name="Queue")
-        await browser.shows("1,100 tracks")
-        await until_state(node, "attic", lambda now: now["state"] == "playing" and now["queueLength"] == 1100)
-        await queue.evaluate("(list) => list.scrollTo(0, list.scrollHeight)")  # the last one can be seen and moved
-        last = queue.locator("[aria-posinset='1100']")
-        await last.get_by_role("button", name="Remove two").click()
-        await until_state(node, "attic", lambda now: now["queueLength"] == 1099)
-
-        await page.goto(f"{node.url}/dashboard/#/0")
-        await browser.button("New player").click()
-        await dialog.get_by_role("textbox", name="Name").fill("attic")
-        await dialog.get_by_role("button", name="Create").click()
-        await dialog.get_by_role("button", name="Open attic").click()
-        await page.get_by_role("heading", name="attic").wait_for()
 
 
 async def test_music_is_chosen_in_folders_and_sent_by_dropping_it(tmp_path: Path) -> None:
@@ -510,26 +480,6 @@ async def test_what_happens_at_the_node_is_seen_in_the_page(tmp_path: Path) -> N
         await browser.shows("There is no player lobby.")
 
 
-async def test_the_page_hears_the_player(tmp_path: Path) -> None:
-    async with at_player(tmp_path) as (node, browser):
-        await browser.button("Listen here").click()
-        await browser.hears(1000)
-        await browser.shows("Opus by WebSocket")
-        await browser.tab("Details")
-        await browser.shows("flac · 48 kHz · stereo")
-        await browser.shows("kbit/s, encoded")
-        await until_state(node, "lobby", lambda now: now["listenersByFormat"]["opus"] == 1)
-        await browser.button("Skip").click()
-        await browser.hears(400)
-        await browser.button("Pause").click()
-        await browser.hears_nothing()
-        await browser.button("Play").click()
-        await browser.hears(400)
-        assert await browser.page.get_by_role("table", name="Lateness").is_visible()
-        await browser.button("Stop listening").click()
-        await until_state(node, "lobby", lambda now: now["listeners"] == 0)
-
-
 async def test_without_webcodecs_the_page_hears_pcm(tmp_path: Path) -> None:
     async with at_player(tmp_path) as (node, browser):
         await browser.page.evaluate("delete globalThis.AudioDecoder")
@@ -582,25 +532,6 @@ async def test_nodes_with_passwords_are_steered_and_heard_through_the_command(tm
         await browser.page.get_by_role("link", name="hall").click()
         await browser.button("Pause").wait_for()
         assert "sesame" not in await browser.page.content()
-
-
-async def test_everything_can_be_done_with_the_keyboard(tmp_path: Path) -> None:
-    async with at_player(tmp_path) as (node, browser):
-        await browser.button("Pause").focus()
-        await browser.page.keyboard.press("Enter")
-        await until_state(node, "lobby", lambda now: now["paused"])
-        before = (await state(node, "lobby"))["position"]
-        await browser.slider("Position").focus()
-        await browser.page.keyboard.press("ArrowRight")
-        await until_state(node, "lobby", lambda now: before + 4000 < now["position"] < before + 6000)
-        await browser.button("Move down two").focus()
-        await browser.page.keyboard.press("Alt+ArrowDown")
-        await eventually(lambda: _order_is(node, "three.wav", "two.flac"), "it was moved")
-        # The focus goes where the track went.
-        focus = "document.activeElement.closest('[aria-label=Queue] > li:last-child')?.innerText.includes('two')"
-        await browser.until(focus)
-        await browser.page.keyboard.press("Alt+ArrowUp")
-        await eventually(lambda: _order_is(node, "two.flac", "three.wav"), "it was moved back")
 
 
 @pytest.mark.parametrize("size", [(1280, 900), (1920, 1080), (390, 844)])

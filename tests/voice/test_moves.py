@@ -1,6 +1,5 @@
 """Where a voice goes: moves, leaving, restarts, and bots that ask for more than one."""
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -47,27 +46,6 @@ async def test_a_voice_moves_where_the_player_may_have_no_further_listener(tmp_p
         await before.until(lambda: before.closed_with, "the end of the old one")
         shown = await until_voice(node, "p", "connected")
         assert (shown["channelId"], (await state(node, "p"))["listeners"]) == ("4", 1)
-
-
-async def test_a_voice_moves_where_all_ports_are_taken(tmp_path: Path, certificate: Path) -> None:
-    (tmp_path / "song.opus").write_bytes(opus(music(60.0)))
-    async with voice_server(certificate) as old, voice_server(certificate, channel_id=4) as new:
-        with socket.socket(type=socket.SOCK_DGRAM) as udp:
-            udp.bind(("0.0.0.0", 0))
-            port = udp.getsockname()[1]
-            config = f'{CONFIG}udp_ports = "{port}-{port}"\n'
-            async with running_node(tmp_path, config, variables={"SSL_CERT_FILE": str(certificate)}) as node:
-                await create(node, "p", "song.opus")
-                udp.close()  # only now, so that nothing else gets the port
-                before = await join(node, old)
-                await before.heard(5)
-                await done(node, "PUT", "/v0/players/p/voice", voice(new, channelId="4"))
-                await (await new.session(1)).heard(10, more=False)
-                await before.until(lambda: before.closed_with, "the end of the old one")
-                await create(node, "q", "song.opus")
-                await done(node, "PUT", "/v0/players/q/voice", voice(old, guildId="9"))
-                assert (await until_voice(node, "q", "closed"))["close"]["reason"] == "udp_blocked"
-                await until_voice(node, "p", "connected")
 
 
 async def test_of_many_wishes_the_newest_counts(node: RunningNode, certificate: Path) -> None:
