@@ -1,4 +1,5 @@
-"""A session under random orders, checked against what its node would send: sample after sample, as the marks say."""
+"""A session under random orders, checked against what its node would send: sample after sample, as the marks say, and
+through the filters that were ordered."""
 
 from collections import deque
 
@@ -31,6 +32,7 @@ class SessionMachine(RuleBasedStateMachine):
     )
     def begin(self, filters: Filters, first_frame: int, known: list[tuple[int, bool]]) -> None:
         self.filters = filters
+        self.first_frame = first_frame
         self.sources: dict[int, MemorySource] = {
             number: MemorySource(number, samples, ends=ends) for number, (samples, ends) in enumerate(known, 1)
         }
@@ -55,6 +57,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.begun: set[int] = set()
         self.sent_pcm: list[bytes] = []
         self.expected_pcm: list[bytes] = []
+        # Filters: the frame from which they were rendered, the first that was sent of these, and if without a ramp.
+        self.settings: list[tuple[int, int, Filters, bool]] = [(first_frame, first_frame, filters, True)]
         self.plan(1, following=2, ahead=0)
 
     # The sources
@@ -75,18 +79,22 @@ class SessionMachine(RuleBasedStateMachine):
 
     # The node
 
-    @rule(number=st.sampled_from([0, *SOURCES]), following=st.sampled_from([None, *SOURCES]))
-    def switch(self, number: int, following: int | None) -> None:
+    @rule(
+        number=st.sampled_from([0, *SOURCES]),
+        following=st.sampled_from([None, *SOURCES]),
+        filters=st.sampled_from(FILTERS),
+    )
+    def switch(self, number: int, following: int | None, filters: Filters) -> None:
         if number not in self.begun and number != self.current:
-            self.plan(number, self.not_begun(following, number), ahead=0)
+            self.plan(number, self.not_begun(following, number), ahead=0, filters=filters)
 
     @rule(ahead=st.integers(0, 3))
     def follow_with_the_next(self, ahead: int) -> None:
         self.plan(self.current, self.not_begun(self.current % len(SOURCES) + 1, self.current), ahead)
 
-    @rule(following=st.sampled_from([None, *SOURCES]), ahead=st.integers(0, 3))
-    def follow(self, following: int | None, ahead: int) -> None:
-        self.plan(self.current, self.not_begun(following, self.current), ahead)
+    @rule(following=st.sampled_from([None, *SOURCES]), ahead=st.integers(0, 3), filters=st.sampled_from(FILTERS))
+    def follow(self, following: int | None, ahead: int, filters: Filters) -> None:
+        self.plan(self.current, self.not_begun(following, self.current), ahead, filters)
 
     @rule()
     def flush(self) -> None:
@@ -132,16 +140,31 @@ class SessionMachine(RuleBasedStateMachine):
         self.session.flush()
         self.run_until_idle()
         assert self.position is None or not self.current, "a source that is whole was not played to its end"
-        if self.sent_pcm:
-            filtered, _ = process(ChainState.steady(self.filters), b"".join(self.expected_pcm))
-            assert sounds_the_same(b"".join(self.sent_pcm), filtered)
+        assert sounds_the_same(b"".join(self.sent_pcm), self.filtered())
+
+    def filtered(self) -> bytes:
+        """What was expected, through the filters in force at each frame."""
+        result, state = b"", ChainState.steady(self.settings[0][2])
+        ends = [setting[:2] for setting in self.settings[1:]] + [(self.sent, self.sent)]
+        for (first, first_sent, filters, is_at_once), (next_first, next_sent) in zip(self.settings, ends, strict=True):
+            history = self.expected(self.first_frame, first)
+            state = state.at_once(filters) if is_at_once else state.changed(filters, history)
+            pcm, state = filtered(state, self.expected(first, next_first))
+            rest, _ = filtered(state, self.expected(next_first, next_sent))
+            result += (pcm + rest)[(first_sent - first) * FRAME_BYTES :]
+        return result
+
+    def expected(self, first: int, end: int) -> bytes:
+        return b"".join(self.expected_pcm[first - self.first_frame : end - self.first_frame])
 
     # The node's rules
 
     def not_begun(self, following: int | None, current: int) -> int | None:
         return None if following in self.begun or following == current or not current else following
 
-    def plan(self, wanted: int, following: int | None, ahead: int) -> None:
+    def plan(self, wanted: int, following: int | None, ahead: int, filters: Filters | None = None) -> None:
+        if filters is not None and (self.sent > self.first_frame or not self.first_frame):
+            self.filters = filters
         switches = self.must_switch = self.must_switch or wanted != self.current
         at_frame = self.sent
         if switches:
@@ -190,6 +213,9 @@ class SessionMachine(RuleBasedStateMachine):
         if audio.epoch != self.sent_epoch:
             self.sent_epoch = audio.epoch
             self.void_from(audio.first_frame)
+            is_at_once = audio.first_frame == 0 or (self.must_switch and not self.planned_tail)
+            self.settings = [setting for setting in self.settings if setting[0] <= audio.first_frame]
+            self.settings.append((audio.first_frame, max(audio.first_frame, self.sent), self.filters, is_at_once))
             if self.must_switch:
                 assert self.sent == self.end_frame
                 self.tail = self.planned_tail
@@ -272,6 +298,10 @@ class SessionMachine(RuleBasedStateMachine):
         assert source == number
         self.position, self.ended, self.cut_to = None, number, None
         return self.sources[number].pcm(sample, store.end - sample)
+
+
+def filtered(state: ChainState, pcm: bytes) -> tuple[bytes, ChainState]:
+    return process(state, pcm) if pcm else (b"", state)
 
 
 SessionMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=50)
