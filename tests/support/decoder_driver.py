@@ -3,13 +3,11 @@
 import math
 import mmap
 import os
-import select
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec import structs
 
@@ -37,6 +35,7 @@ from tonearm.decoder.messages import (
     Plan,
     ReadRequest,
     Ready,
+    SeekSource,
 )
 from tonearm.decoder.pool.process import suspects_of_exit
 from tonearm.decoder.pool.starting import ChildProcess
@@ -44,7 +43,6 @@ from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]
 _M = TypeVar("_M", bound=FromDecoder)
-_STDERR_BYTES: Final = 64 * 1024
 
 
 class DecoderOrders:
@@ -106,9 +104,11 @@ class DecoderOrders:
         self.open_session(session)
         self.plan(session, following=following)
 
-    def plan(self, session: int = 1, source: int = 1, following: int | None = None, epoch: int = 2) -> None:
-        """Cuts to `source` with the first frame."""
-        self.send(Plan(session, epoch, epoch - 1, 0, source, source, following, Filters()))
+    def plan(
+        self, session: int = 1, source: int = 1, following: int | None = None, epoch: int = 2, at_frame: int = 0
+    ) -> None:
+        """Cuts to `source`."""
+        self.send(Plan(session, epoch, epoch - 1, at_frame, source, source, following, Filters()))
 
     # What comes back
 
@@ -163,8 +163,9 @@ class DecoderOrders:
         eventually_without_a_loop(condition, "what the decoder does without a word")
 
     def suspects(self) -> list[tuple[int, int]]:
-        """What the process has noted."""
-        return noted_suspects(self._suspects[:])
+        """All (session, source) pairs that the process has noted."""
+        noted = SUSPECT_NOTE.iter_unpack(self._suspects[: END_MEMORY.start])
+        return [(suspect >> 32, suspect & 0xFFFFFFFF) for suspect, _ in noted if suspect]
 
 
 class DecoderDriver(DecoderOrders):
@@ -228,7 +229,8 @@ class DecoderDriver(DecoderOrders):
 
     def wait_for_end(self) -> tuple[int, str]:
         if self._status is None:
-            self._stderr = self._rest_of_stderr()
+            with self._stderr_pipe as pipe:
+                self._stderr = pipe.read().decode()  # to its end, which is that of the process
             self._status = self._process.wait()
         return self._status, self._stderr
 
@@ -239,23 +241,6 @@ class DecoderDriver(DecoderOrders):
         self.wait_for_end()
         self._suspects.close()
 
-    def _rest_of_stderr(self) -> str:
-        """To its end, which is that of the process."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        parts = []
-        with self._stderr_pipe as pipe:
-            while select.select([pipe], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
-                parts.append(os.read(pipe.fileno(), _STDERR_BYTES))
-                if not parts[-1]:
-                    return b"".join(parts).decode()
-        raise AssertionError(f"the decoder process does not end: {b''.join(parts).decode()}")
-
-
-def noted_suspects(notes: bytes) -> list[tuple[int, int]]:
-    """All (session, source) pairs in a process's notes."""
-    noted = SUSPECT_NOTE.iter_unpack(notes[: END_MEMORY.start])
-    return [(suspect >> 32, suspect & 0xFFFFFFFF) for suspect, _ in noted if suspect]
-
 
 class SentAudio:
     """Grants frames of one session and keeps them, as the node does: of the newest epoch, in order."""
@@ -265,8 +250,8 @@ class SentAudio:
         self._session = session
         self._epoch = epoch
         self.pcm = b""
-        self.marks: list[Mark] = []
-        self.positions: list[int] = []
+        self.marks: list[Mark] = []  # of the newest epoch
+        self.audios: list[Audio] = []
 
     @property
     def frames(self) -> int:
@@ -278,7 +263,7 @@ class SentAudio:
         assert audio.first_frame == self.frames
         self.pcm += audio.pcm
         self.marks += audio.marks
-        self.positions.append(audio.position_samples)
+        self.audios.append(structs.replace(audio, pcm=bytes(audio.pcm)))
 
     def play(self, frames: int) -> bytes:
         """Plays on, up to `frames` frames, or to the end of a source without a next one."""
@@ -286,6 +271,20 @@ class SentAudio:
             for audio in self._driver.listen(self._session, self._epoch, self.frames, frames):
                 self.take(audio)
         return self.pcm
+
+    def cut_to(self, source: int) -> None:
+        self._epoch += 1
+        self.marks.clear()
+        self._driver.plan(self._session, source, epoch=self._epoch, at_frame=self.frames)
+
+    def seek(self, source: int, new_source: int, sample: int) -> None:
+        self._driver.send(SeekSource(self._session, source, new_source, sample))
+        self.cut_to(new_source)
+
+    def sound_of(self, source: int) -> tuple[int, bytes]:
+        """Where what was heard of a source begins in it, and its PCM."""
+        own = [audio for audio in self.audios if audio.source == source]
+        return own[0].position_samples, b"".join(audio.pcm for audio in own)
 
 
 def open_order(

@@ -107,7 +107,7 @@ def test_a_source_can_begin_in_its_middle(
     driver.open_bytes(encode(SONG), is_seekable=is_seekable, start_sample=start, resumes=not is_seekable)
     sent = SentAudio(driver)
     assert sounds_the_same(sent.play(WHOLE), risen(padded(SONG_PCM[start * SAMPLE_BLOCK_BYTES :])))
-    assert sent.positions[0] == start
+    assert sent.audios[0].position_samples == start
 
 
 @pytest.mark.parametrize("is_seekable", [True, False])

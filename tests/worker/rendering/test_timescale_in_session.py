@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.support.pcm import bend, channels
 from tests.support.session_bench import MemorySource, StoredSource, frame_count, playing
@@ -23,9 +24,9 @@ def at(**setting: float) -> Filters:
     return Filters(effects=Effects(timescale=Timescale(**setting)))
 
 
-def levels(pcm: bytes) -> np.ndarray:
+def levels(pcm: bytes) -> NDArray[np.float64]:
     """Of each frame, as a part of the tone's own."""
-    return np.abs(channels(pcm)[:, 0]).reshape(-1, FRAME_SAMPLES).max(axis=1) / PEAK
+    return np.asarray(np.abs(channels(pcm)[:, 0]).reshape(-1, FRAME_SAMPLES).max(axis=1) / PEAK)
 
 
 STEADY_BEND = bend(tone(SECOND))
@@ -103,7 +104,7 @@ def test_a_skip_to_the_middle_of_a_file() -> None:
     bench.play(2)
     bench.run()
     first = next(audio for audio in bench.audios if audio.source == 2)
-    assert [mark.frame for mark in bench.marks if mark.source == 2][0] == first.first_frame
+    assert next(mark.frame for mark in bench.marks if mark.source == 2) == first.first_frame
     assert first.position_samples == 3 * SECOND
     assert bench.end_frame - first.first_frame == frame_count(SECOND * 2 // 3)
     assert bend(bench.pcm[: -2 * FRAME_SAMPLES * 4]) < STEADY_BEND * 4
