@@ -6,8 +6,8 @@ import pytest
 from tests.support import session_bench
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
-from tests.support.session_bench import MemorySource, SessionBench, render_all
-from tonearm.core.filters import BAND_COUNT, Effects, Filters, Limiter, Normalization
+from tests.support.session_bench import MemorySource, SessionBench
+from tonearm.core.filters import BAND_COUNT, Effects, Filters, Normalization
 from tonearm.core.frame import (
     FRAME_BYTES,
     FRAME_SAMPLES,
@@ -19,13 +19,14 @@ from tonearm.core.frame import (
     Outputs,
     mp3_output,
 )
-from tonearm.decoder.messages import BURST_FRAMES, Burst, Grant
+from tonearm.decoder.messages import BURST_FRAMES, Burst
 from tonearm.worker.packets.mp3 import MP3_FLUSH_PCM
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 OPUS = Output("opus", complexity=0)
 MP3 = mp3_output(128_000)
 SECOND = 48_000
+EQUALIZED = Filters(0.5, (3.0,) * BAND_COUNT)
 
 
 class Music(MemorySource):
@@ -65,17 +66,6 @@ def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
     assert late_snr > plain_snr - 0.5
 
 
-def test_frames_that_pass_before_they_are_rendered_are_made_without_pcm_too() -> None:
-    bench = playing(SECOND, outputs=frozenset({OPUS}))
-    while bench.session.has_frames_to_render:
-        audios = render_all(bench.session)
-        assert all(audio.pcm == b"" and len(audio.packets) == bool(audio.frames) for audio in audios)
-        bench.sent = bench.granted = bench.granted + 20
-        bench.grant()
-        if not audios:
-            break
-
-
 def test_an_output_nobody_wants_any_more_is_not_made() -> None:
     bench = playing(2 * SECOND, outputs=frozenset({PCM, OPUS}))
     bench.render()
@@ -104,16 +94,6 @@ def test_mp3_is_made_of_what_was_sent_once_and_in_order() -> None:
     assert {job.output for job in jobs} == {MP3}
 
 
-def test_mp3_begins_with_what_was_sent_though_it_was_rendered_for_nobody() -> None:
-    bench = playing(SECOND, outputs=NO_OUTPUTS)
-    render_all(bench.session)
-    bench.session.grant(Grant(1, bench.epoch, 2, 20, frozenset({MP3})))
-    bench.session.grant(Grant(1, bench.epoch, 5, 20, frozenset({MP3})))
-    first, second = bench.session.take_mp3_jobs()
-    assert (first.is_first, first.first_frame, first.pcm) == (True, 0, bench.sources[1].pcm(0, 2 * FRAME_SAMPLES))
-    assert second.pcm == bench.sources[1].pcm(2 * FRAME_SAMPLES, 3 * FRAME_SAMPLES)
-
-
 def test_mp3_that_nobody_wanted_for_a_while_begins_with_what_was_sent_meanwhile() -> None:
     bench = playing(4 * SECOND, outputs=frozenset({PCM, MP3}))
     bench.run(20)
@@ -131,12 +111,15 @@ def test_mp3_that_nobody_wanted_for_a_while_begins_with_what_was_sent_meanwhile(
     assert heard == bench.pcm[heard_from : heard_from + len(heard)]
 
 
-@pytest.mark.parametrize("filters", [Filters(), Filters(0.5, (3.0,) * BAND_COUNT)], ids=["flat", "filtered"])
-@pytest.mark.parametrize("was_heard", [True, False])
+@pytest.mark.parametrize(
+    ("filters", "was_heard"),
+    [(EQUALIZED, True), (EQUALIZED, False), (Filters(effects=Effects(normalization=Normalization(-30.0))), True)],
+)
 def test_two_seconds_that_were_sent_can_be_encoded_for_a_new_form(filters: Filters, was_heard: bool) -> None:
     bench = playing(6 * SECOND, filters=filters, outputs=PCM_ONLY if was_heard else NO_OUTPUTS)
     heard = playing(6 * SECOND, filters=filters)
     for each in (bench, heard):
+        each.sources[1].loudness.tagged_lufs = -2.0
         each.run(150)
     bench.listen(PCM, MP3)
     bench.session.burst(Burst(1, OPUS, bench.sent, BURST_FRAMES))
@@ -151,15 +134,6 @@ def test_two_seconds_that_were_sent_can_be_encoded_for_a_new_form(filters: Filte
     assert not any(job.is_first for job in following)
 
 
-def test_of_a_young_session_a_burst_is_as_long_as_there_is_sound() -> None:
-    bench = playing(4 * SECOND)
-    bench.run(30)
-    bench.listen(PCM, OPUS)
-    bench.session.burst(Burst(1, OPUS, bench.sent, 100))
-    (job,) = bench.session.take_mp3_jobs()
-    assert (job.first_frame, job.pcm) == (0, bench.pcm[: bench.sent * FRAME_BYTES])
-
-
 @pytest.mark.parametrize(("keeps_burst", "has_memory"), [(True, False), (False, True)])
 def test_where_memory_is_short_or_no_stream_came_yet_a_burst_has_no_more_than_filters_need(
     keeps_burst: bool, has_memory: bool
@@ -172,18 +146,3 @@ def test_where_memory_is_short_or_no_stream_came_yet_a_burst_has_no_more_than_fi
     *_, job = bench.session.take_mp3_jobs()
     assert 25 <= bench.sent - job.first_frame <= 50
     assert job.pcm == bench.pcm[job.first_frame * FRAME_BYTES : bench.sent * FRAME_BYTES]
-
-
-def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -> None:
-    """Normalization makes a loud source quiet: the first packet does not begin with the source as it is."""
-    effects = Effects(normalization=Normalization(target_lufs=-30.0), limiter=Limiter(enabled=True))
-    source = Music(1, 2 * SECOND, ends=True)
-    source.loudness.tagged_lufs = -2.0
-    bench = session_bench.playing(source, filters=Filters(effects=effects))
-    bench.run(50)
-    bench.listen(PCM, OPUS)
-    bench.run()
-    before_first = np.frombuffer(bench.frames[49][-OPUS_LOOKAHEAD_SAMPLES * 4 :], "<i2").astype(np.float64)
-    heard = decoded([bench.packets[OPUS][frame] for frame in range(50, 55)])
-    begins = heard[120:OPUS_LOOKAHEAD_SAMPLES]  # a decoder fades in within the first samples
-    assert np.sqrt(np.mean(begins**2)) == pytest.approx(np.sqrt(np.mean(before_first**2)), rel=0.5)

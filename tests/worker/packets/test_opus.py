@@ -70,11 +70,6 @@ def test_silence_is_a_packet_of_three_bytes() -> None:
     assert can_pass_through(SILENT_PACKET)
 
 
-def test_part_of_a_frame_is_refused() -> None:
-    with pytest.raises(ValueError, match="3840"):
-        OpusEncoder(Output("opus")).encode(bytes(100))
-
-
 @pytest.mark.parametrize("library", ["nowhere", __file__, "libc.so.6"])
 def test_without_a_libopus_to_call_a_decoder_process_says_why(library: str) -> None:
     process = WorkerInThread(opus_library=Path(library))
