@@ -148,29 +148,19 @@ def test_an_interrupted_source_is_played_to_its_last_sample(driver: DecoderDrive
 # What is freed
 
 
-def test_dropped_sources_free_their_threads_and_files(driver: DecoderDriver, song_wav: Path) -> None:
-    threads, descriptors = driver.threads(), driver.descriptors()
-    driver.open_session()
-    for source in range(1, 6):
-        driver.open_bytes(b"", source=source, feed=never)  # each waits for its first bytes
-    for source in range(6, 9):
-        driver.open_file(song_wav, source=source)
-        driver.wait_for(Opened, source=source)  # these have decoded ahead, or do
-    driver.wait_until(
-        lambda: driver.threads() == threads + 5
-    )  # only a source that waits for bytes has a thread to itself
-    for source in range(1, 9):
-        driver.send(DropSource(1, source))
-    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
-
-
-def test_a_closed_session_frees_everything(driver: DecoderDriver, song_wav: Path) -> None:
+def test_dropped_sources_and_closed_sessions_free_their_threads_and_files(
+    driver: DecoderDriver, song_wav: Path
+) -> None:
     threads, descriptors = driver.threads(), driver.descriptors()
     for session in range(1, 6):
         driver.begin(session)
         driver.open_file(song_wav, session)
-        driver.open_bytes(b"", session, source=2, feed=never)
+        driver.open_bytes(b"", session, source=2, feed=never)  # it waits for its first bytes
         SentAudio(driver, session).play(20)
+    driver.wait_until(lambda: driver.threads() == threads + 5)  # only such a source has a thread to itself
+    driver.send(DropSource(1, 1))
+    driver.send(DropSource(1, 2))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads + 4, descriptors + 4))
     for session in range(1, 6):
         driver.send(CloseSession(session))
     driver.open_file(song_wav, session=1)  # one that is closed
