@@ -245,10 +245,11 @@ class DecoderDriver(DecoderOrders):
 class SentAudio:
     """Grants frames of one session and keeps them, as the node does: of the newest epoch, in order."""
 
-    def __init__(self, driver: DecoderDriver, session: int = 1, epoch: int = 2) -> None:
+    def __init__(self, driver: DecoderOrders, session: int = 1, outputs: Outputs = PCM_ONLY) -> None:
         self._driver = driver
         self._session = session
-        self._epoch = epoch
+        self._outputs = outputs
+        self._epoch = 2
         self.pcm = b""
         self.marks: list[Mark] = []  # of the newest epoch
         self.audios: list[Audio] = []
@@ -268,7 +269,7 @@ class SentAudio:
     def play(self, frames: int) -> bytes:
         """Plays on, up to `frames` frames, or to the end of a source without a next one."""
         if not (self.marks and self.marks[-1].kind is not MarkKind.BEGIN):
-            for audio in self._driver.listen(self._session, self._epoch, self.frames, frames):
+            for audio in self._driver.listen(self._session, self._epoch, self.frames, frames, self._outputs):
                 self.take(audio)
         return self.pcm
 

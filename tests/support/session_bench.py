@@ -261,7 +261,7 @@ def with_tail(frame: bytes, tail: bytes) -> bytes:
 def risen(pcm: bytes) -> bytes:
     """A sound that fades in within 5 ms: half a cosine."""
     samples = np.frombuffer(pcm, dtype="<i2").reshape(-1, 2).astype(np.float64)
-    samples[:240] *= RISE
+    samples[:240] *= RISE[: len(samples)]
     return np.rint(samples).astype("<i2").tobytes()
 
 

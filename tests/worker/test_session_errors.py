@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.support.audio_files import music, pcm_of, wav
-from tests.support.decoder_driver import open_order
+from tests.support.decoder_driver import SentAudio, open_order
 from tests.support.processes import open_descriptors
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.frame import PCM, Outputs, mp3_output
+from tonearm.core.frame import PCM, PCM_ONLY, Outputs, mp3_output
 from tonearm.decoder.messages import (
     EXIT_MEMORY_LIMIT,
     Audio,
@@ -75,14 +75,9 @@ class BreakableWorker(WorkerInThread):
         self.begin(session)
         self.open_file(song or self.song, session)
 
-    def renders_all(self, session: int = GOOD, outputs: Outputs = frozenset({PCM})) -> None:
+    def renders_all(self, session: int = GOOD, outputs: Outputs = PCM_ONLY) -> None:
         """That the session renders the song from its first sample to its last."""
-        pcm = b""
-        while len(pcm) < len(SONG_PCM):
-            frames = len(pcm) // 3840
-            self.send(Grant(session, 2, frames, frames + 40, outputs))
-            pcm += bytes(self.wait_for(Audio, session).pcm)
-        assert pcm.startswith(SONG_PCM)
+        assert SentAudio(self, session, outputs).play(1000) == SONG_PCM
 
 
 def frames_in(messages: list[FromDecoder]) -> int:
@@ -219,10 +214,10 @@ def test_without_a_thread_for_mp3_its_frames_are_missing_and_nothing_else(worker
     worker.play(GOOD)
     worker.patch.setattr(threading.Thread, "start", no_start)
     outputs = frozenset({PCM, output})
-    worker.renders_all(GOOD, outputs)
+    assert SONG_PCM.startswith(SentAudio(worker, GOOD, outputs).play(50))
     assert worker.wait_for(Encoded, GOOD).mp3_frames == ()
     worker.patch.undo()
-    worker.send(Grant(GOOD, 2, 100, 140, outputs))
+    worker.send(Grant(GOOD, 2, 50, 50, outputs))
     assert worker.wait_for(Encoded, GOOD, that=lambda encoded: bool(encoded.mp3_frames)).mp3_frames
 
 

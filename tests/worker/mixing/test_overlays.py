@@ -10,7 +10,7 @@ from tests.support.pcm import channels, noise, tone
 from tests.support.session_bench import RISE, SessionBench, StoredSource
 from tonearm.core.filters import Effects, Filters, Limiter
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, CrossfadeOrder, OverlayOrder
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, OverlayOrder
 
 FIRST = FIRST_OVERLAY_SOURCE
 PLAIN = Filters(effects=Effects(limiter=Limiter(enabled=False)))
@@ -172,25 +172,6 @@ def test_held_music_stands_still_and_goes_on_with_the_sample_it_stood_at_not_low
     assert np.array_equal(heard[end + 240 : end + 9_000], music[at + 240 : at + 9_000])
 
 
-def test_a_crossfade_stands_still_while_the_music_is_held() -> None:
-    plain, held = (bench_with(bytes(len(CLIP))) for _ in range(2))
-    for bench in (plain, held):
-        fade = CrossfadeOrder(40 * FRAME_SAMPLES, 20 * FRAME_SAMPLES, "linear")
-        bench.plan(0, switch_to=1, following=2, crossfade=fade)
-    plain.run()
-    held.run(50)
-    begin(held, overlay(), pauses=True)
-    held.run(60)
-    begin(held)
-    held.run()
-    expected, heard = sound(plain.pcm), sound(held.pcm)
-    at, end = 50 * FRAME_SAMPLES, 60 * FRAME_SAMPLES
-    assert np.array_equal(heard[:at], expected[:at])
-    assert not heard[at + 240 : end].any()
-    rest = min(len(expected) - at, len(heard) - end)
-    assert np.abs(heard[end + 240 : end + rest] - expected[at + 240 : at + rest]).max() <= 0.51
-
-
 def test_one_that_is_stopped_fades_out_within_5_ms() -> None:
     bench = begun(CLIP)
     bench.run(8)
@@ -276,24 +257,18 @@ def test_one_whose_source_failed_is_not_waited_for() -> None:
     heard_as(bench, sound(MUSIC))
 
 
-def test_eight_at_once_stay_below_the_ceiling() -> None:
-    loud = [tone(300.0 + 50 * number, frames=50, peak=32_000) for number in range(8)]
-    bench = bench_with(*loud, filters=Filters())
-    bench.run(3)
+@pytest.mark.parametrize("is_limited", [True, False])
+def test_eight_at_once_stay_below_the_ceiling_and_without_limiter_clip_and_do_not_wrap(is_limited: bool) -> None:
+    loud = tone(300.0, frames=50, peak=32_000)
+    bench = bench_with(*[loud] * 8, music=False, filters=Filters() if is_limited else PLAIN)
     begin(bench, *(overlay(number) for number in range(8)))
     bench.run()
     heard = sound(bench.pcm)
-    assert np.abs(heard).max() <= 32_768 * 10 ** (-1 / 20) * 1.001
-    assert np.abs(heard[5 * FRAME_SAMPLES : 30 * FRAME_SAMPLES]).max() > 28_000
-
-
-def test_without_the_limiter_they_clip_and_do_not_wrap() -> None:
-    loud = [tone(300.0, frames=50, peak=32_000) for _ in range(8)]
-    bench = bench_with(*loud, music=False)
-    begin(bench, *(overlay(number) for number in range(8)))
-    bench.run()
-    heard, one = sound(bench.pcm), sound(loud[0])
-    assert np.array_equal(heard, np.clip(8 * one, -32_768, 32_767))
+    if is_limited:
+        assert np.abs(heard).max() <= 32_768 * 10 ** (-1 / 20) * 1.001
+        assert np.abs(heard[5 * FRAME_SAMPLES : 30 * FRAME_SAMPLES]).max() > 28_000
+    else:
+        assert np.array_equal(heard, np.clip(8 * sound(loud), -32_768, 32_767))
 
 
 def test_one_that_has_begun_goes_on_in_another_session() -> None:

@@ -148,29 +148,6 @@ def test_the_way_back_with_a_post_filter_that_stays_on_is_as_good_as_the_encoder
     assert noise[first - 1 : first + 6].max() <= noise[first - 10 : first - 2].max() + 3.0
 
 
-@pytest.mark.parametrize(
-    "filters",
-    [
-        Filters(0.0),
-        Filters(1.0, (12.0,) * 5 + (0.0,) * (BAND_COUNT - 5)),
-        Filters(effects=Effects(compressor=Compressor(-40.0, makeup_db=20.0))),
-    ],
-)
-def test_the_sound_just_before_a_change_is_the_one_before_it(filters: Filters) -> None:
-    file, at = opus(music(3.0) * 0.12, bit_rate=128_000), 61
-    encoded, plain = playing(PacketSource(file)), playing(PacketSource(file), outputs=(PCM,))
-    for bench in (encoded, plain):
-        bench.change((at, filters))
-        bench.run(at + 20)
-    assert passed(encoded)[: at + 1] == [True] * at + [False]
-    wanted = channels(plain.pcm).astype(np.float64)
-    around = slice((at - 1) * FRAME_SAMPLES, (at + 1) * FRAME_SAMPLES)
-    encoder = OpusEncoder(PASSING)
-    by_encoder = decoded([encoder.encode(plain.frames[frame]) for frame in range(at + 2)])[OPUS_LOOKAHEAD_SAMPLES:]
-    allowed = noise_db(wanted[around], by_encoder[around]) + 6.0
-    assert np.all(noise_db(wanted[around], heard(encoded)[around]) <= allowed)
-
-
 @pytest.mark.parametrize("chained", [False, True], ids=["tracks", "parts of a chained stream"])
 @pytest.mark.parametrize("length", [2 * 48_000 - missing for missing in (0, 1, 777)])
 def test_what_begins_within_a_frame_passes_when_the_join_is_silent(length: int, chained: bool) -> None:
