@@ -81,9 +81,7 @@ def render_all(session: RenderSession) -> list[Audio]:
 
 class SessionBench:
     """Drives a session as the node does. `frames` and `marks` are what would be sent: only the newest plan counts.
-
-    `filled_samples`: by source, the silence behind its end, which its mark in `marks` does not have.
-    """
+    Marks of an end are without the silence behind it."""
 
     def __init__(
         self,
@@ -100,7 +98,6 @@ class SessionBench:
         self.packets: dict[Output, dict[int, bytes]] = {}  # by output and frame
         self.outputs: Outputs = PCM_ONLY
         self.marks: list[Mark] = []
-        self.filled_samples: dict[int, int] = {}
         self.audios: list[Audio] = []
         self.sent = first_frame
         self.granted = first_frame + SHORT_GRANT_FRAMES
@@ -179,10 +176,9 @@ class SessionBench:
                 self.sent_epoch = audio.epoch
                 self.void_from(audio.first_frame)
             assert audio.first_frame == self.end_frame
+            pcm = bytes(audio.pcm)
             for index in range(audio.frames):
-                self.frames[audio.first_frame + index] = bytes(
-                    audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
-                )
+                self.frames[audio.first_frame + index] = pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
             for output, packets in audio.packets:
                 assert output in self.outputs
                 assert len(packets) == audio.frames
@@ -190,11 +186,8 @@ class SessionBench:
                 of_output.update(zip(range(audio.first_frame, self.end_frame), packets, strict=True))
             for mark in audio.marks:
                 assert audio.first_frame <= mark.frame <= audio.first_frame + audio.frames
-            for mark in audio.marks:
                 is_end = mark.kind in (MarkKind.END, MarkKind.INTERRUPTED)
                 self.marks.append(replace(mark, offset_samples=0) if is_end else mark)
-                if is_end:
-                    self.filled_samples[mark.source] = mark.offset_samples
         self.audios += audios
         return audios
 

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,53 +25,53 @@ PLAYERS = 40
 CHANGED = 30
 
 
-class Renders:
-    """A render order in driven time. By session: when the node told what it had sent, and the frames that it had."""
+class Renders(RenderOrder):
+    """In driven time."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.order = RenderOrder(lambda: self.now_s)
+        super().__init__(lambda: self.now_s)
 
-    def granted(self, **frames_ahead: int) -> None:
-        for session, ahead in frames_ahead.items():
-            self.order.add(int(session[1:]), self.now_s, ahead)
+    def granted(self, session: int, frames_ahead: int, *, since_s: float = 0.0, **more: Any) -> None:
+        """The node told that it had sent all frames but these."""
+        self.add(session, self.now_s - since_s, frames_ahead, **more)
 
     def taken(self) -> list[int]:
         found = []
-        while self.order:
-            found.append(self.order.take().session)
+        while self:
+            found.append(self.take().session)
         return found
 
 
 def test_the_fewest_frames_ahead_come_first_and_once_and_who_waits_is_not_overtaken_by_who_runs_out_later() -> None:
     renders = Renders()
-    renders.granted(s1=10, s2=5)
-    renders.granted(s3=4, s4=15, s1=0)  # the plan of 1 was changed
+    for session, ahead in ((1, 10), (2, 5), (3, 4), (4, 15), (1, 0)):  # the plan of 1 was changed
+        renders.granted(session, ahead)
     renders.now_s += 0.2
-    renders.granted(s5=6)
+    renders.granted(5, 6)
     assert renders.taken() == [1, 3, 2, 4, 5]
 
 
-def test_who_was_late_comes_behind_who_is_older_and_will_be() -> None:
+def test_who_was_late_comes_behind_who_is_older_and_will_be_and_before_who_has_no_listener() -> None:
     """Else each would be as late as all others."""
     renders = Renders()
-    renders.order.add(1, renders.now_s, 20, yields_s=0.0)
-    renders.order.add(2, renders.now_s - 5.0, 0, yields_s=0.6)
-    renders.order.add(3, renders.now_s, 0, yields_s=0.0, is_heard=False)
+    renders.granted(1, 20)
+    renders.granted(2, 0, since_s=5.0, yields_s=0.6)
+    renders.granted(3, 0, is_heard=False)
     assert renders.taken() == [1, 2, 3]
 
 
 def test_it_tells_how_late_the_latest_was() -> None:
     renders = Renders()
-    renders.granted(s1=20)
-    renders.order.add(2, renders.now_s, 0, is_heard=False)
+    renders.granted(1, 20)
+    renders.granted(2, 0, is_heard=False)
     renders.now_s += 0.4 - RESERVE_S
-    assert renders.order.take_late_s() == pytest.approx(0.0)
+    assert renders.take_late_s() == pytest.approx(0.0)
     renders.now_s += 0.25
-    assert renders.order.take_late_s() == pytest.approx(0.25), "it still waits"
+    assert renders.take_late_s() == pytest.approx(0.25), "it still waits"
     renders.taken()
-    assert renders.order.take_late_s() == pytest.approx(0.25)
-    assert renders.order.take_late_s() == 0.0
+    assert renders.take_late_s() == pytest.approx(0.25)
+    assert renders.take_late_s() == 0.0
 
 
 def test_a_change_is_rendered_in_a_short_block_first() -> None:
@@ -143,10 +144,7 @@ def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(tmp_path: P
         for session in sessions:
             worker.begin(session)
             worker.open_file(path, session)
-            frames = 0
-            while frames < 20:
-                worker.send(Grant(session, 2, 0, 20))
-                frames += worker.wait_for(Audio, session).frames
+            SentAudio(worker, session).play(20)
         is_slow = True
         worker.send_bytes(b"".join(pack(Grant(session, 2, 0, 40)) for session in sessions))
         for session in sessions:

@@ -6,7 +6,6 @@ import pytest
 
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, SUSPECT_BYTES
 from tonearm.decoder.pool.process import suspects_of_exit
-from tonearm.worker.memory import private_memory_bytes
 from tonearm.worker.suspects import SuspectNotes
 
 MIB = 1024 * 1024
@@ -89,10 +88,3 @@ def test_a_session_is_the_suspect_of_an_error_and_of_no_crash_beside_a_source(pr
     assert process.suspects() == {8}
     process.status = 1
     assert process.suspects() == {9}
-
-
-@pytest.mark.parametrize("size_mib", [8, 64])
-def test_the_memory_of_this_process_is_what_it_took(size_mib: int) -> None:
-    before = private_memory_bytes()
-    with mmap.mmap(-1, size_mib * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
-        assert private_memory_bytes() - before == pytest.approx(size_mib * MIB, abs=2 * MIB)

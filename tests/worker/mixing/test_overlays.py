@@ -86,25 +86,19 @@ def test_it_sounds_over_the_music_from_its_first_sample_to_its_last_and_where_it
     assert bench.audios[-1].overlays == ()
 
 
-def test_the_volume_is_its_own_and_the_filters_are_the_musics() -> None:
-    bench = begun(CLIP, filters=Filters(volume=0.5, effects=PLAIN.effects), order=overlay(volume=0.25))
+def test_the_volume_is_its_own_and_the_music_glides_down_and_back_meanwhile_through_its_filters() -> None:
+    halved = Filters(volume=0.5, effects=PLAIN.effects)
+    bench = begun(CLIP, filters=halved, order=overlay(volume=0.25, duck_db=-12.0, fade=4_800), at_frame=10)
     bench.run()
-    expected = under(MUSIC) / 2
-    clip = sound(CLIP)
-    expected[: len(clip)] += clip / 4
-    heard_as(bench, expected)
-
-
-def test_the_music_is_lowered_meanwhile_and_glides_there_and_back() -> None:
-    bench = begun(bytes(len(CLIP)), order=overlay(duck_db=-12.0, fade=4_800), at_frame=10)
-    bench.run()
-    gains = np.ones(len(sound(MUSIC)))
+    gains = np.full(len(sound(MUSIC)), 0.5)
     at, end = 10 * FRAME_SAMPLES, 31 * FRAME_SAMPLES
     slope = 10 ** (-12 * np.arange(4_800) / 4_800 / 20)
-    gains[at : at + 4_800] = slope
-    gains[at + 4_800 : end] = 10 ** (-12 / 20)
-    gains[end : end + 4_800] = 10 ** (-12 / 20) / slope
-    heard_as(bench, sound(MUSIC) * gains[:, np.newaxis])
+    gains[at : at + 4_800] *= slope
+    gains[at + 4_800 : end] *= 10 ** (-12 / 20)
+    gains[end : end + 4_800] *= 10 ** (-12 / 20) / slope
+    expected = sound(MUSIC) * gains[:, np.newaxis]
+    expected[at : at + len(sound(CLIP))] += sound(CLIP) / 4
+    heard_as(bench, expected)
 
 
 def test_it_sounds_alone_where_no_music_is_planned_and_music_that_comes_then_is_not_lowered() -> None:
@@ -128,28 +122,23 @@ def test_the_deepest_of_several_says_how_low_the_music_is() -> None:
         assert np.abs(heard[part] - music[part] * 10 ** (db / 20)).max() <= 0.51
 
 
-def test_it_goes_on_behind_the_end_of_the_music() -> None:
+@pytest.mark.parametrize(("at_frame", "cut_at"), [(5, 8), (5, 25), (90, None)])
+def test_a_cut_and_the_end_of_the_music_leave_it_as_it_is(at_frame: int, cut_at: int | None) -> None:
     bench = bench_with(CLIP)
     bench.plan(0, switch_to=1)
-    bench.run(90)
-    begin(bench, overlay())
-    bench.plan(bench.sent, after=1)
+    bench.run(at_frame)
+    bench.overlays = (overlay(),)
+    bench.plan(at_frame, after=1)
+    if cut_at is not None:
+        bench.run(cut_at)
+        bench.plan(cut_at, switch_to=2)
     bench.run()
-    heard_as(bench, under(MUSIC + bytes(11 * len(MUSIC) // 100), (90, CLIP, 1.0)))
-    assert len(bench.frames) == 111
-
-
-@pytest.mark.parametrize("change", [3, 7, 20])
-def test_a_cut_leaves_it_as_it_is(change: int) -> None:
-    bench = begun(CLIP, at_frame=5)
-    bench.run(5 + change)
-    bench.plan(bench.sent, switch_to=2)
-    bench.run()
-    cut = (5 + change) * FRAME_SAMPLES
-    expected = under(MUSIC[: 4 * cut] + OTHER, (5, CLIP, 1.0))
+    cut = FRAME_SAMPLES * (cut_at or 100)
+    expected = under(MUSIC[: 4 * cut] + (OTHER if cut_at else bytes(11 * 4 * FRAME_SAMPLES)), (at_frame, CLIP, 1.0))
     heard = sound(bench.pcm)
+    assert len(heard) == len(expected)
     assert np.abs(heard[:cut] - expected[:cut]).max() <= 0.51
-    assert np.abs(heard[cut + 240 :][: len(expected) - cut - 240] - expected[cut + 240 :]).max() <= 0.51
+    assert np.abs(heard[cut + 240 :] - expected[cut + 240 :]).max() <= 0.51
 
 
 @pytest.mark.parametrize("duck_db", [0.0, -20.0])

@@ -64,7 +64,7 @@ def test_sources_join_sample_for_sample_and_the_last_frame_is_filled_with_silenc
         is_last = number == len(lengths)
         expected.append(end(frame_count(start) if is_last else start // FRAME_SAMPLES, number))
     assert bench.marks == expected
-    assert bench.filled_samples[len(lengths)] == -start % FRAME_SAMPLES
+    assert bench.audios[-1].marks[-1].offset_samples == -start % FRAME_SAMPLES, "of the silence"
     for audio in bench.audios:
         if audio.frames and audio.source == 1:
             assert audio.position_samples == audio.first_frame * FRAME_SAMPLES
