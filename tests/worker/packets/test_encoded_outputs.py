@@ -66,19 +66,6 @@ def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
     assert late_snr > plain_snr - 0.5
 
 
-def test_an_output_nobody_wants_any_more_is_not_made() -> None:
-    bench = playing(2 * SECOND, outputs=frozenset({PCM, OPUS}))
-    bench.render()
-    bench.send(5)
-    bench.listen(PCM)
-    bench.send(10)
-    assert all(audio.packets == () for audio in bench.render())
-    heard_again_from = bench.sent
-    bench.listen(PCM, OPUS)
-    bench.run()
-    assert len(decoded(packets(bench, OPUS, heard_again_from))) == (bench.end_frame - heard_again_from) * FRAME_SAMPLES
-
-
 def test_mp3_is_made_of_what_was_sent_once_and_in_order() -> None:
     bench = playing(SECOND, outputs=frozenset({PCM, MP3}))
     jobs = []

@@ -149,43 +149,27 @@ def test_the_way_back_with_a_post_filter_that_stays_on_is_as_good_as_the_encoder
 
 
 @pytest.mark.parametrize("chained", [False, True], ids=["tracks", "parts of a chained stream"])
-@pytest.mark.parametrize("length", [2 * 48_000 - missing for missing in (0, 1, 777)])
-def test_what_begins_within_a_frame_passes_when_the_join_is_silent(length: int, chained: bool) -> None:
-    files = song(length / 48_000, silent_ends=True), song(2.0, 2, silent_ends=True)
+@pytest.mark.parametrize(
+    ("missing", "is_silent", "after"),  # of the last frame before the join; the first frame that passes after it
+    [(0, False, (2, 2 + WAIT_FRAMES)), (100, False, None), (0, True, (1, 8)), (1, True, (1, 8)), (777, True, (1, 8))],
+)
+def test_what_joins_passes_when_it_fits_into_frames_or_the_join_is_silent(
+    missing: int, is_silent: bool, after: tuple[int, int] | None, chained: bool
+) -> None:
+    files = song(3.0 - missing / 48_000, silent_ends=is_silent), song(3.0, 2, silent_ends=is_silent)
     bench = playing(PacketSource(b"".join(files))) if chained else playing(*map(PacketSource, files))
     bench.run()
-    flags = passed(bench)
-    join = length // FRAME_SAMPLES
-    lag = bench.audios[-2].lag_samples
-    assert lag == -length % FRAME_SAMPLES
-    assert all(flags[: join - 1])
-    assert sum(not flag for flag in flags[join - 1 : join + 20]) <= 6
-    assert all(flags[join + 8 : -1])
-    first, second = (pcm_in(file) for file in files)
-    require_no_click(np.concatenate([first, np.zeros((lag, 2)), second]), bench)
-
-
-def test_at_a_join_that_sounds_what_follows_is_encoded_where_it_does_not_fit() -> None:
-    files = song(3.0 - 100 / 48_000), song(3.0, 2)
-    bench = playing(*map(PacketSource, files))
-    bench.run()
-    assert {audio.lag_samples for audio in bench.audios} == {0}
-    flags = passed(bench)
+    flags, lag = passed(bench), missing if is_silent else 0
+    assert bench.audios[-2].lag_samples == lag
     assert all(flags[:148])
-    assert not any(flags[150:])
-    require_no_click(np.concatenate([pcm_in(file) for file in files]), bench)
-
-
-def test_a_track_that_begins_with_a_frame_passes_after_two_encoded_ones() -> None:
-    files = song(3.0), song(3.0, 2)
-    bench = playing(*map(PacketSource, files))
-    bench.run()
-    flags = passed(bench)
-    assert flags[:150] == [True] * 150
-    first = flags.index(True, 150)
-    assert 152 <= first <= 152 + WAIT_FRAMES
-    assert packets_of(bench)[first:299] == packets_in(files[1])[first - 150 : 149]
-    require_no_click(np.concatenate([pcm_in(file) for file in files]), bench)
+    if after is None:
+        assert not any(flags[150:])
+    else:
+        first = flags.index(True, 150)
+        assert after[0] <= first - 150 <= after[1]
+        assert all(flags[first:-1])
+        assert packets_of(bench)[first:298] == packets_in(files[1])[first - 150 : 148]
+    require_no_click(np.concatenate([pcm_in(files[0]), np.zeros((lag, 2)), pcm_in(files[1])]), bench)
 
 
 def test_a_lag_ends_at_a_cut() -> None:
