@@ -162,34 +162,38 @@ class SessionBench:
         self.grant()
 
     def render(self) -> list[Audio]:
-        """Takes what the session renders, and checks what must hold for every message."""
+        """Takes what the session renders."""
         audios = render_all(self.session)
         for audio in audios:
-            assert audio.epoch == self.epoch
-            assert len(audio.pcm) == (audio.frames * FRAME_BYTES if PCM in self.outputs else 0)
-            assert audio.frames or audio.marks, "an empty message"
-            self.only_passes = audio.is_passed and all(form.passes_through for form in self.outputs)
-            assert audio.frames <= (PASSED_BLOCK_FRAMES if self.only_passes else BLOCK_FRAMES)
-            assert audio.first_frame + audio.frames <= self.granted, "more than was granted"
-            assert audio.first_frame <= self.end_frame, "frames are missing"
-            if audio.epoch != self.sent_epoch:
-                self.sent_epoch = audio.epoch
-                self.void_from(audio.first_frame)
-            assert audio.first_frame == self.end_frame
-            pcm = bytes(audio.pcm)
-            for index in range(audio.frames):
-                self.frames[audio.first_frame + index] = pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
-            for output, packets in audio.packets:
-                assert output in self.outputs
-                assert len(packets) == audio.frames
-                of_output = self.packets.setdefault(output, {})
-                of_output.update(zip(range(audio.first_frame, self.end_frame), packets, strict=True))
-            for mark in audio.marks:
-                assert audio.first_frame <= mark.frame <= audio.first_frame + audio.frames
-                is_end = mark.kind in (MarkKind.END, MarkKind.INTERRUPTED)
-                self.marks.append(replace(mark, offset_samples=0) if is_end else mark)
-        self.audios += audios
+            self.take(audio)
         return audios
+
+    def take(self, audio: Audio) -> None:
+        """Checks what must hold for every message."""
+        assert audio.epoch == self.epoch
+        assert len(audio.pcm) == (audio.frames * FRAME_BYTES if PCM in self.outputs else 0)
+        assert audio.frames or audio.marks, "an empty message"
+        self.only_passes = audio.is_passed and all(form.passes_through for form in self.outputs)
+        assert audio.frames <= (PASSED_BLOCK_FRAMES if self.only_passes else BLOCK_FRAMES)
+        assert audio.first_frame + audio.frames <= self.granted, "more than was granted"
+        assert audio.first_frame <= self.end_frame, "frames are missing"
+        if audio.epoch != self.sent_epoch:
+            self.sent_epoch = audio.epoch
+            self.void_from(audio.first_frame)
+        assert audio.first_frame == self.end_frame
+        pcm = bytes(audio.pcm)
+        for index in range(audio.frames):
+            self.frames[audio.first_frame + index] = pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
+        for output, packets in audio.packets:
+            assert output in self.outputs
+            assert len(packets) == audio.frames
+            of_output = self.packets.setdefault(output, {})
+            of_output.update(zip(range(audio.first_frame, self.end_frame), packets, strict=True))
+        for mark in audio.marks:
+            assert audio.first_frame <= mark.frame <= audio.first_frame + audio.frames
+            is_end = mark.kind in (MarkKind.END, MarkKind.INTERRUPTED)
+            self.marks.append(replace(mark, offset_samples=0) if is_end else mark)
+        self.audios.append(audio)
 
     def void_from(self, frame: int) -> None:
         self.frames = {number: pcm for number, pcm in self.frames.items() if number < frame}
@@ -200,7 +204,7 @@ class SessionBench:
 
     def send(self, frames: int = 1) -> None:
         """Sends as many frames as are there, up to `frames`, and grants as many again."""
-        self.sent = min(self.sent + frames, self.end_frame)
+        self.sent = max(self.sent, min(self.sent + frames, self.end_frame))
         ahead = GRANT_FRAMES if self.crossfade is None else SHORT_GRANT_FRAMES
         ahead = PASSED_GRANT_FRAMES if self.only_passes else ahead
         self.granted = max(self.granted, self.sent + ahead)

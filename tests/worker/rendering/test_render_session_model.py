@@ -9,13 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.support.examples import examples
 from tests.support.pcm import sounds_the_same
-from tests.support.session_bench import MemorySource, render_all, with_tail
+from tests.support.session_bench import MemorySource, SessionBench, render_all, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoder.messages import Audio, Mark, MarkKind
 from tonearm.worker.filters.chain import ChainState, process
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
-from tonearm.worker.rendering.render_session import RenderSession
 
 SOURCES = range(1, 9)
 LENGTHS = st.sampled_from([1, 300, 959, 960, 961, 4800, 12_345])
@@ -31,18 +30,11 @@ class SessionMachine(RuleBasedStateMachine):
         known=st.lists(st.tuples(LENGTHS, st.booleans()), min_size=3, max_size=len(SOURCES)),
     )
     def begin(self, filters: Filters, first_frame: int, known: list[tuple[int, bool]]) -> None:
-        self.filters = filters
-        self.first_frame = first_frame
         self.sources: dict[int, MemorySource] = {
             number: MemorySource(number, samples, ends=ends) for number, (samples, ends) in enumerate(known, 1)
         }
-        self.session = RenderSession(OpenSession(1, 1, first_frame, filters), self.sources)
+        self.bench = SessionBench(self.sources, filters, first_frame)
         self.in_flight: deque[Audio] = deque()
-        self.frames: dict[int, bytes] = {}
-        self.marks: list[Mark] = []
-        self.sent = self.end_frame = first_frame
-        self.granted = first_frame + SHORT_GRANT_FRAMES
-        self.epoch = self.sent_epoch = 1
         # What the node ordered
         self.current = 0
         self.following: int | None = None
@@ -98,15 +90,11 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.session.flush()
+        self.bench.session.flush()
 
     @rule()
     def render(self) -> None:
-        audios = render_all(self.session)
-        for audio in audios:
-            assert audio.first_frame + audio.frames <= self.granted
-            assert len(audio.pcm) == audio.frames * FRAME_BYTES
-        self.in_flight += audios
+        self.in_flight += render_all(self.bench.session)
 
     @rule(count=st.integers(1, 12))
     def play(self, count: int) -> None:
@@ -123,13 +111,13 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 12))
     def send(self, count: int) -> None:
         for _ in range(count):
-            if self.sent < self.end_frame:
+            if self.bench.sent < self.bench.end_frame:
                 self.send_frame()
         self.finish_ends()
-        self.grant()
+        self.bench.send(0)
 
     def teardown(self) -> None:
-        if not hasattr(self, "session"):
+        if not hasattr(self, "bench"):
             return
         for source in self.sources.values():
             if not source.store.is_finished:
@@ -137,7 +125,7 @@ class SessionMachine(RuleBasedStateMachine):
         if self.current not in self.sources:
             self.plan(0, None, ahead=0)
         self.run_until_idle()
-        self.session.flush()
+        self.bench.session.flush()
         self.run_until_idle()
         assert self.position is None or not self.current, "a source that is whole was not played to its end"
         assert sounds_the_same(b"".join(self.sent_pcm), self.filtered())
@@ -145,9 +133,9 @@ class SessionMachine(RuleBasedStateMachine):
     def filtered(self) -> bytes:
         """What was expected, through the filters in force at each frame."""
         result, state = b"", ChainState.steady(self.settings[0][2])
-        ends = [setting[:2] for setting in self.settings[1:]] + [(self.sent, self.sent)]
+        ends = [setting[:2] for setting in self.settings[1:]] + [(self.bench.sent, self.bench.sent)]
         for (first, first_sent, filters, is_at_once), (next_first, next_sent) in zip(self.settings, ends, strict=True):
-            history = self.expected(self.first_frame, first)
+            history = self.expected(self.bench.first_frame, first)
             state = state.at_once(filters) if is_at_once else state.changed(filters, history)
             pcm, state = filtered(state, self.expected(first, next_first))
             rest, _ = filtered(state, self.expected(next_first, next_sent))
@@ -155,7 +143,7 @@ class SessionMachine(RuleBasedStateMachine):
         return result
 
     def expected(self, first: int, end: int) -> bytes:
-        return b"".join(self.expected_pcm[first - self.first_frame : end - self.first_frame])
+        return b"".join(self.expected_pcm[first - self.bench.first_frame : end - self.bench.first_frame])
 
     # The node's rules
 
@@ -163,29 +151,28 @@ class SessionMachine(RuleBasedStateMachine):
         return None if following in self.begun or following == current or not current else following
 
     def plan(self, wanted: int, following: int | None, ahead: int, filters: Filters | None = None) -> None:
-        if filters is not None and (self.sent > self.first_frame or not self.first_frame):
-            self.filters = filters
+        bench = self.bench
+        if bench.sent == bench.first_frame > 0:
+            filters = None
         switches = self.must_switch = self.must_switch or wanted != self.current
-        at_frame = self.sent
+        at_frame = bench.sent
         if switches:
             self.planned_tail = self.tail
             if self.position is not None:
                 self.planned_tail = self.what_goes_on(*self.position)
-            self.void_from(at_frame)
+            bench.void_from(at_frame)
             self.next_of.clear()
         else:
-            for mark in self.marks:
+            for mark in bench.marks:
                 if mark.kind is MarkKind.BEGIN and mark.source not in (following, wanted):
-                    self.void_from(mark.frame)
+                    bench.void_from(mark.frame)
                     break
-            at_frame = min(self.sent + ahead, self.end_frame)
+            at_frame = max(bench.sent, min(bench.sent + ahead, bench.end_frame))
         self.current, self.following = wanted, following
         self.next_of[wanted] = following
-        self.epoch += 1
         switch_to = wanted if switches else None
-        base = self.sent_epoch
-        self.session.plan(Plan(1, self.epoch, base, at_frame, switch_to, wanted, following, self.filters))
-        self.grant()
+        bench.plan(at_frame, switch_to=switch_to, after=wanted, following=following, filters=filters)
+        bench.send(0)
 
     def what_goes_on(self, number: int, sample: int) -> bytes:
         """What fades out behind a cut: 5 ms of the source, and of what joins where it ends earlier, for a sound that
@@ -203,43 +190,29 @@ class SessionMachine(RuleBasedStateMachine):
             number, sample = joined, 0
         return pcm
 
-    def grant(self) -> None:
-        self.granted = max(self.granted, self.sent + GRANT_FRAMES)
-        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted))
-
     def take(self, audio: Audio) -> None:
-        if audio.epoch != self.epoch:
+        bench = self.bench
+        if audio.epoch != bench.epoch:
             return
-        if audio.epoch != self.sent_epoch:
-            self.sent_epoch = audio.epoch
-            self.void_from(audio.first_frame)
+        if audio.epoch != bench.sent_epoch:
             is_at_once = audio.first_frame == 0 or (self.must_switch and not self.planned_tail)
             self.settings = [setting for setting in self.settings if setting[0] <= audio.first_frame]
-            self.settings.append((audio.first_frame, max(audio.first_frame, self.sent), self.filters, is_at_once))
+            self.settings.append((audio.first_frame, max(audio.first_frame, bench.sent), bench.filters, is_at_once))
             if self.must_switch:
-                assert self.sent == self.end_frame
+                assert bench.sent >= bench.end_frame
                 self.tail = self.planned_tail
                 self.position, self.ended, self.cut_to = None, None, self.current
                 self.must_switch = False
-        assert audio.first_frame <= self.end_frame, "frames are missing"
-        for index in range(audio.frames):
-            frame = audio.first_frame + index
-            if frame >= self.sent:
-                self.frames[frame] = bytes(audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES])
-        self.end_frame = max(self.end_frame, audio.first_frame + audio.frames)
-        self.marks += [mark for mark in audio.marks if mark.frame >= self.sent]
-
-    def void_from(self, frame: int) -> None:
-        self.end_frame = max(self.sent, min(self.end_frame, frame))
-        self.marks = [mark for mark in self.marks if mark.frame < frame]
+        bench.take(audio)
+        bench.marks = [mark for mark in bench.marks if mark.frame >= bench.sent]
 
     def run_until_idle(self) -> None:
         while True:
-            before = self.sent, len(self.marks), self.epoch
+            before = self.bench.sent, len(self.bench.marks), self.bench.epoch
             self.render()
             self.receive(len(self.in_flight))
             self.send(3)
-            if before == (self.sent, len(self.marks), self.epoch):
+            if before == (self.bench.sent, len(self.bench.marks), self.bench.epoch):
                 return
 
     # What has to be sent
@@ -260,22 +233,23 @@ class SessionMachine(RuleBasedStateMachine):
         assert pcm or self.tail, "a frame of nothing"
         self.expected_pcm.append(with_tail(pcm, self.tail))
         self.tail = b""
-        self.sent_pcm.append(self.frames.pop(self.sent))
-        self.sent += 1
+        self.sent_pcm.append(self.bench.frames[self.bench.sent])
+        self.bench.sent += 1
 
     def finish_ends(self) -> None:
         """Applies an end at which nothing joins. Cuts to the source that should have followed."""
-        if len(self.marks) == 1 and self.marks[0].kind is not MarkKind.BEGIN and self.marks[0].frame <= self.sent:
-            assert self.sent == self.end_frame, "frames of nothing"
-            assert self.apply(self.marks.pop()) == b""
+        marks = self.bench.marks
+        if len(marks) == 1 and marks[0].kind is not MarkKind.BEGIN and marks[0].frame <= self.bench.sent:
+            assert self.bench.sent >= self.bench.end_frame, "frames of nothing"
+            assert self.apply(marks.pop()) == b""
             following, self.current, self.following = self.following, 0, None
             if following:
                 self.plan(following, None, ahead=0)
 
     def marks_now(self) -> list[Mark]:
-        now = [mark for mark in self.marks if mark.frame == self.sent]
-        self.marks = [mark for mark in self.marks if mark.frame > self.sent]
-        return now
+        sent, marks = self.bench.sent, self.bench.marks
+        self.bench.marks = [mark for mark in marks if mark.frame > sent]
+        return [mark for mark in marks if mark.frame == sent]
 
     def apply(self, mark: Mark) -> bytes:
         """Moves the position on. Returns the samples that were left of a source that ends."""
