@@ -8,14 +8,13 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.decoder_driver import SentAudio, running_decoder
-from tests.support.session_bench import MemorySource, playing
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
 from tonearm.core.frame import PCM, Output
 from tonearm.decoder.message_coding import Message, pack
-from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Plan
+from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Plan
 from tonearm.worker.render_order import RESERVE_S, RenderOrder
-from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
+from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.worker import Worker
 
 OPUS = Output("opus", complexity=10)
@@ -72,17 +71,6 @@ def test_it_tells_how_late_the_latest_was() -> None:
     renders.taken()
     assert renders.take_late_s() == pytest.approx(0.25)
     assert renders.take_late_s() == 0.0
-
-
-def test_a_change_is_rendered_in_a_short_block_first() -> None:
-    bench = playing(MemorySource(1, 200_000), outputs=BOTH)
-    bench.run(50)
-    before = len(bench.audios)
-    bench.plan(bench.sent, after=1, filters=QUIETER)
-    bench.render()
-    rest = SHORT_GRANT_FRAMES - FIRST_BLOCK_FRAMES - ENCODED_BLOCK_FRAMES
-    frames = [audio.frames for audio in bench.audios[before:]]
-    assert frames == [FIRST_BLOCK_FRAMES, ENCODED_BLOCK_FRAMES, rest]
 
 
 def grant(session: int) -> bytes:

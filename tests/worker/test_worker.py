@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.support.audio_files import Signal, flac, music, pcm_of, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, open_order, running_decoder
@@ -38,6 +39,7 @@ from tonearm.decoder.messages import (
     Pong,
     ReadRequest,
     TitleAt,
+    Want,
 )
 from tonearm.sandbox.report import SandboxMode
 
@@ -191,6 +193,17 @@ def test_a_file_beyond_the_limit_fails_and_none_is_taken_for_it(
     resource.prlimit(driver.pid, resource.RLIMIT_NOFILE, (most, most))
     driver.open_file(other, 2)
     assert SentAudio(driver, 2).play(WHOLE) == pcm_of(SONG[5000:9800])
+
+
+def test_a_probed_file_is_closed_as_soon_as_it_is_known(driver: DecoderDriver, song_wav: Path) -> None:
+    driver.open_session()
+    threads, descriptors = driver.threads(), driver.descriptors()
+    order = open_order(1, 1, song_wav.stat().st_size, has_descriptor=True)
+    driver.send_with_descriptor_of(structs.replace(order, want=Want.FACTS), song_wav)
+    assert driver.wait_for(Opened).facts.length_ms == 3_000
+    driver.wait_for(Decoded)
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+    driver.wait_until(lambda: driver.suspects() == [])
 
 
 # The end of the process
