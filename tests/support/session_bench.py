@@ -95,6 +95,7 @@ class SessionBench:
         self.first_frame = first_frame
         self.session = RenderSession(OpenSession(1, 1, first_frame, self.filters, lag_samples=lag_samples), sources)
         self.frames: dict[int, bytes] = {}
+        self.passed: dict[int, bool] = {}  # whether these frames' packets are the source's
         self.packets: dict[Output, dict[int, bytes]] = {}  # by output and frame
         self.outputs: Outputs = PCM_ONLY
         self.marks: list[Mark] = []
@@ -184,6 +185,7 @@ class SessionBench:
         pcm = bytes(audio.pcm)
         for index in range(audio.frames):
             self.frames[audio.first_frame + index] = pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
+            self.passed[audio.first_frame + index] = audio.is_passed
         for output, packets in audio.packets:
             assert output in self.outputs
             assert len(packets) == audio.frames

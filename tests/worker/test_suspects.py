@@ -1,5 +1,6 @@
 import mmap
 import os
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,23 +19,20 @@ class Process:
 
     def __init__(self) -> None:
         self.used_mib = 50
-        self._memory = mmap.mmap(-1, SUSPECT_BYTES)
-        exit_process: Any = self._exit
-        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, self._statm, self._read_statm, exit_process)
         self.status = KILLED
+        self._memory = mmap.mmap(-1, SUSPECT_BYTES)
+        ends: Any = partial(setattr, self, "status")
+        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, self._statm, self._read_statm, ends)
 
     def suspects(self) -> set[int]:
         return {source for _, source in suspects_of_exit(self._memory[:], self.status)}
-
-    def _exit(self, status: int) -> None:
-        self.status = status
 
     def _statm(self) -> bytes:
         pages = self.used_mib * MIB // os.sysconf("SC_PAGE_SIZE")
         return f"{pages} 9 9 9 0 {pages} 0\n".encode()
 
-    def _read_statm(self, _descriptor: int, into: bytearray, _size: int, _offset: int) -> None:
-        into.value = self._statm()  # type: ignore[attr-defined]
+    def _read_statm(self, _descriptor: int, into: Any, _size: int, _offset: int) -> None:
+        into.value = self._statm()
 
 
 @pytest.fixture

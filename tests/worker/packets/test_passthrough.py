@@ -45,12 +45,8 @@ def song(seconds: float, seed: int = 1, *, silent_ends: bool = False, channels: 
 
 
 def passed(bench: SessionBench) -> list[bool]:
-    """For each frame whether it was passed through, by the newest plan that has it."""
-    flags: dict[int, bool] = {}
-    for audio in bench.audios:
-        flags = {frame: flag for frame, flag in flags.items() if frame < audio.first_frame}
-        flags.update(dict.fromkeys(range(audio.first_frame, audio.first_frame + audio.frames), audio.is_passed))
-    return [flags[frame] for frame in sorted(flags)]
+    """For each frame whether it was passed through."""
+    return [bench.passed[frame] for frame in sorted(bench.frames)]
 
 
 def packets_of(bench: SessionBench, output: Output = PASSING) -> list[bytes]:

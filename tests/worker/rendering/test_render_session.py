@@ -43,33 +43,6 @@ def test_as_much_as_granted_is_rendered_and_no_more() -> None:
     assert bench.end_frame == 1 + GRANT_FRAMES
 
 
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        (300, 300, 300, 300, 300, 300, 300),  # several in one frame
-        (FRAME_SAMPLES - 1, 1, FRAME_SAMPLES, 5 * FRAME_SAMPLES + 17, 1, 1, SECOND),
-    ],
-)
-def test_sources_join_sample_for_sample_and_the_last_frame_is_filled_with_silence(lengths: tuple[int, ...]) -> None:
-    sources = wholes(*lengths)
-    bench = playing(*sources)
-    for source in range(2, len(lengths)):
-        bench.plan(0, after=source, following=source + 1, base_epoch=bench.epoch)
-    assert bench.run() == padded(whole(*sources))
-    expected: list[Mark] = []
-    start = 0
-    for number, length in enumerate(lengths, 1):
-        expected.append(begin(start // FRAME_SAMPLES, number, start % FRAME_SAMPLES))
-        start += length
-        is_last = number == len(lengths)
-        expected.append(end(frame_count(start) if is_last else start // FRAME_SAMPLES, number))
-    assert bench.marks == expected
-    assert bench.audios[-1].marks[-1].offset_samples == -start % FRAME_SAMPLES, "of the silence"
-    for audio in bench.audios:
-        if audio.frames and audio.source == 1:
-            assert audio.position_samples == audio.first_frame * FRAME_SAMPLES
-
-
 @pytest.mark.parametrize("ends_the_wait", ["sound", "flush", "failure", "nothing in it"])
 def test_the_last_frame_waits_for_the_next_source(ends_the_wait: str) -> None:
     (first,) = wholes(2 * FRAME_SAMPLES + 300)
@@ -91,6 +64,12 @@ def test_the_last_frame_waits_for_the_next_source(ends_the_wait: str) -> None:
     assert bench.run() == padded(whole(first, late))
     joins = [end(2, 1), begin(2, 2, 300), end(frame_count(SECOND + 400) + 2, 2)]
     assert bench.marks == [begin(0, 1), *(joins if ends_the_wait == "sound" else [end(3, 1)])]
+    silence = -(first.store.end + late.store.end) % FRAME_SAMPLES
+    assert bench.audios[-1].marks[-1].offset_samples == silence
+    for audio in bench.audios:
+        if audio.frames and audio.source:
+            joined = (audio.source - 1) * first.store.end
+            assert audio.position_samples == audio.first_frame * FRAME_SAMPLES - joined
 
 
 def test_a_cut_ahead_of_what_is_rendered_begins_where_it_was_ordered() -> None:
