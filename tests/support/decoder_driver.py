@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import structs
 
@@ -37,7 +37,6 @@ from tonearm.decoder.messages import (
     Ready,
     SeekSource,
 )
-from tonearm.decoder.pool.process import suspects_of_exit
 from tonearm.decoder.pool.starting import ChildProcess
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
@@ -84,20 +83,12 @@ class DecoderOrders:
         self.send_with_descriptor_of(order, path)
 
     def open_bytes(
-        self,
-        data: bytes,
-        session: int = 1,
-        source: int = 1,
-        *,
-        is_seekable: bool = True,
-        start_sample: int = 0,
-        resumes: bool = False,
-        feed: Feed | None = None,
+        self, data: bytes, session: int = 1, source: int = 1, feed: Feed | None = None, **changes: Any
     ) -> None:
+        """`changes` are values of the order."""
         self.feeds[session, source] = feed or feed_of(data)
-        size_bytes = len(data) if is_seekable else None
-        order = open_order(session, source, size_bytes, start_sample=start_sample, is_seekable=is_seekable)
-        self.send(structs.replace(order, resumes=resumes))
+        size_bytes = len(data) if changes.get("is_seekable", True) else None
+        self.send(open_order(session, source, size_bytes, **changes))
 
     def begin(self, session: int = 1, following: int | None = None) -> None:
         """Opens a session whose source 1 plays as soon as it is opened."""
@@ -207,11 +198,6 @@ class DecoderDriver(DecoderOrders):
     def pid(self) -> int:
         return self._process.pid
 
-    def suspects_of_exit(self) -> tuple[tuple[int, int], ...]:
-        """Those that the node would count against it, now that the process has ended."""
-        assert self._status is not None
-        return suspects_of_exit(self._suspects[:], self._status)
-
     def threads(self) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.split("Threads:")[1].split()[0])
@@ -288,17 +274,9 @@ class SentAudio:
         return own[0].position_samples, b"".join(audio.pcm for audio in own)
 
 
-def open_order(
-    session: int,
-    source: int,
-    size_bytes: int | None,
-    *,
-    start_sample: int = 0,
-    has_descriptor: bool = False,
-    is_seekable: bool = True,
-    is_live: bool = False,
-) -> OpenSource:
-    return OpenSource(session, source, "sound", size_bytes, is_seekable, is_live, None, start_sample, has_descriptor)
+def open_order(session: int, source: int, size_bytes: int | None, **changes: Any) -> OpenSource:
+    order = OpenSource(session, source, "sound", size_bytes, True, False, None, 0, False)
+    return structs.replace(order, **changes)
 
 
 def feed_of(data: bytes) -> Feed:
