@@ -202,6 +202,11 @@ class DecoderDriver(DecoderOrders):
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.split("Threads:")[1].split()[0])
 
+    def memory_mb(self) -> tuple[float, float]:
+        """Its address space, and what of it is resident."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text().split()
+        return int(pages[0]) * 4096 / 2**20, int(pages[1]) * 4096 / 2**20
+
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 

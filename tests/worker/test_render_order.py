@@ -1,6 +1,7 @@
 """Which session a decoder process renders next, and how soon a change is sent while many others are rendered."""
 
 import itertools
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from tonearm.worker.worker import Worker
 
 OPUS = Output("opus", complexity=10)
 BOTH = frozenset({PCM, OPUS})
-QUIETER = Filters(volume=0.5)
 PLAYERS = 40
 CHANGED = 30
 
@@ -73,26 +73,25 @@ def test_it_tells_how_late_the_latest_was() -> None:
     assert renders.take_late_s() == 0.0
 
 
-def grant(session: int) -> bytes:
-    return pack(Grant(session, 2, 10, GRANT_FRAMES + 10, BOTH))
-
-
-GRANTS = b"".join(grant(session) for session in range(1, PLAYERS + 1))
-CHANGE = pack(Plan(CHANGED, 3, 2, 10, None, 1, None, QUIETER, outputs=BOTH)) + grant(CHANGED)
-
-
-def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_same_beat(tmp_path: Path) -> None:
-    """Ten frames of each were sent. To encode ten more of all of them takes longer than a frame lasts."""
+@pytest.fixture
+def song(tmp_path: Path) -> Path:
     path = tmp_path / "song.wav"
     path.write_bytes(wav(music(3.0)))
+    return path
+
+
+def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_same_beat(song: Path) -> None:
+    """Ten frames of each were sent. To encode ten more of all of them takes longer than a frame lasts."""
     arrived: list[Audio] = []
+    grants = [pack(Grant(session, 2, 10, GRANT_FRAMES + 10, BOTH)) for session in range(1, PLAYERS + 1)]
+    change = pack(Plan(CHANGED, 3, 2, 10, None, 1, None, Filters(volume=0.5), outputs=BOTH))
     with running_decoder() as driver:
         for session in range(1, PLAYERS + 1):
             driver.begin(session)
-            driver.open_file(path, session)
+            driver.open_file(song, session)
         for session in range(1, PLAYERS + 1):
             SentAudio(driver, session).play(GRANT_FRAMES)
-        driver.send_bytes(GRANTS + CHANGE)
+        driver.send_bytes(b"".join((*grants, change, grants[CHANGED - 1])))
         while sum(audio.frames for audio in arrived if audio.session != CHANGED) < (PLAYERS - 1) * 10:
             arrived += [message for message in driver.step() if isinstance(message, Audio)]
     first = next(index for index, audio in enumerate(arrived) if audio.epoch == 3)
@@ -100,11 +99,9 @@ def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_
     assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)
 
 
-def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(tmp_path: Path) -> None:
+def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(song: Path) -> None:
     """As near saturation, where there is no end of what is to be rendered: each block takes 0.1 s here, and all have
     frames for 0.4 s."""
-    path = tmp_path / "song.wav"
-    path.write_bytes(wav(music(2.0)))
     clock_s, rendered, waited = 0.0, list[float](), list[float]()
     decoded_at_s = [0.0]
 
@@ -125,20 +122,16 @@ def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(tmp_path: P
             decoded_at_s.append(clock_s)
             return super()._update_sources(session_id)
 
-    is_slow = False
-    worker = WorkerInThread(SlowWorker, now_s=lambda: clock_s)
-    try:
-        sessions = range(1, 13)
+    is_slow, sessions = False, range(1, 13)
+    with closing(WorkerInThread(SlowWorker, now_s=lambda: clock_s)) as worker:
         for session in sessions:
             worker.begin(session)
-            worker.open_file(path, session)
+            worker.open_file(song, session)
             SentAudio(worker, session).play(20)
         is_slow = True
         worker.send_bytes(b"".join(pack(Grant(session, 2, 0, 40)) for session in sessions))
         for session in sessions:
             worker.wait_for(Audio, session)
-    finally:
-        worker.close()
     assert len(waited) >= len(sessions)
     assert max(waited) < 0.4
     assert max(later_s - earlier_s for earlier_s, later_s in itertools.pairwise(decoded_at_s)) < 0.4

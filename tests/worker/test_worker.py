@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audio_files import Signal, flac, music, pcm_of, wav
+from tests.support.audio_files import Signal, flac, mp3, music, pcm_of, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, open_order, running_decoder
 from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import padded, risen
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_BLOCK_BYTES
 from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import (
     EXIT_MEMORY_LIMIT,
@@ -240,16 +240,32 @@ def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path
 
 def test_a_thousand_sources_that_wait_for_bytes_fit_into_a_process(driver: DecoderDriver) -> None:
     """Each costs a thread, and the address space of its stack, and no heap of its own."""
-    threads, before_mb = driver.threads(), address_space_mb(driver)
+    threads, before_mb = driver.threads(), driver.memory_mb()[0]
     for session in range(1, 201):
         driver.open_session(session)
         driver.open_bytes(b"", session, feed=never)
     driver.wait_until(lambda: driver.threads() == threads + 200)
-    assert address_space_mb(driver) - before_mb < 200 * 0.375
+    assert driver.memory_mb()[0] - before_mb < 200 * 0.375
 
 
-def address_space_mb(driver: DecoderDriver) -> float:
-    return int(Path(f"/proc/{driver.pid}/statm").read_text().split()[0]) * 4096 / 2**20
+def test_a_decoder_that_plays_radio_stays_as_large_as_it_is(driver: DecoderDriver) -> None:
+    sound = mp3(music(3.0, 44_100), bit_rate=320_000, options={"write_xing": "0", "id3v2_version": "0"})
+
+    def station(request: ReadRequest) -> Data:
+        driver.send(TitleAt(1, 1, request.offset, f"title at {request.offset}"))
+        start = request.offset % len(sound)
+        return Data(1, 1, request.offset, (sound[start:] + sound)[: request.length])
+
+    driver.begin()
+    driver.open_bytes(b"", feed=station, is_seekable=False, is_live=True)
+    radio = driver.listen()
+    while next(radio).first_frame < 30 * FRAMES_PER_SECOND:
+        pass
+    before_mb = driver.memory_mb()[1]
+    while next(radio).first_frame < 150 * FRAMES_PER_SECOND:
+        pass
+    # 120 seconds are 4.8 MB of MP3 and 23 MB of PCM.
+    assert driver.memory_mb()[1] - before_mb < 4
 
 
 def test_a_source_that_needs_too_much_memory_fails_alone(song_wav: Path) -> None:
