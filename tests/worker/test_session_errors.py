@@ -29,7 +29,6 @@ from tonearm.decoder.messages import (
     FromDecoder,
     Grant,
     OpenSession,
-    Plan,
     ReadRequest,
     Ready,
     SeekSource,
@@ -132,11 +131,7 @@ def test_an_error_ends_its_session_alone(
 
 def test_an_error_in_taking_a_sources_bytes_ends_that_session_alone(worker: BreakableWorker) -> None:
     """It comes up in the thread that reads the socket. As an OSError it would look as if the node had gone."""
-
-    def deliver(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    worker.patch.setattr(DecodingSource, "deliver", deliver)
+    worker.breaks_in(DecodingSource, "deliver", OSError(5, "Input/output error"))
     worker.open_session(BAD)
     worker.send(open_order(BAD, 1, 1000))
     request = worker.wait_for(ReadRequest, BAD)
@@ -149,7 +144,7 @@ def test_an_error_in_taking_a_sources_bytes_ends_that_session_alone(worker: Brea
 def test_what_sounded_is_named(worker: BreakableWorker) -> None:
     worker.open_session(BAD)
     worker.open_file(worker.song, BAD, source=7)
-    worker.send(Plan(BAD, 2, 1, 0, 7, 7, None, Filters()))
+    worker.plan(BAD, source=7)
     worker.wait_for(Audio, BAD)
     worker.breaks_in(RenderSession, "render", RuntimeError("x"))
     worker.send(Grant(BAD, 2, 10, 50))
@@ -189,7 +184,7 @@ def test_an_order_that_cannot_be_read_names_the_session_that_it_was_for(worker: 
     assert worker.suspects() == [(BAD, 0)]
 
 
-def test_a_source_without_a_thread_fails_alone(worker: BreakableWorker) -> None:
+def test_without_a_thread_a_source_fails_alone_and_frames_of_mp3_are_missing(worker: BreakableWorker) -> None:
     def no_start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -199,26 +194,12 @@ def test_a_source_without_a_thread_fails_alone(worker: BreakableWorker) -> None:
     worker.open_session(BAD)
     worker.send(open_order(BAD, 1, 1000))  # one that waits for bytes has a thread of its own
     assert worker.wait_for(Failed, BAD).failure.code is FailureCode.LIMIT_EXCEEDED
-    worker.renders_all()
-
-
-def test_without_a_thread_for_mp3_its_frames_are_missing_and_nothing_else(worker: BreakableWorker) -> None:
-    output = mp3_output(128_000)
-    start = threading.Thread.start
-
-    def no_start(self: threading.Thread) -> None:
-        if self.name == "mp3":
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    worker.play(GOOD)
-    worker.patch.setattr(threading.Thread, "start", no_start)
-    outputs = frozenset({PCM, output})
+    outputs = frozenset({PCM, mp3_output(128_000)})
     assert SONG_PCM.startswith(SentAudio(worker, GOOD, outputs).play(50))
     assert worker.wait_for(Encoded, GOOD).mp3_frames == ()
     worker.patch.undo()
     worker.send(Grant(GOOD, 2, 50, 50, outputs))
-    assert worker.wait_for(Encoded, GOOD, that=lambda encoded: bool(encoded.mp3_frames)).mp3_frames
+    assert worker.wait_for(Encoded, GOOD, that=lambda encoded: bool(encoded.mp3_frames))
 
 
 def test_an_error_in_one_encoder_of_mp3_is_not_the_end_of_the_others(worker: BreakableWorker) -> None:

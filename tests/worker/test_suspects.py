@@ -35,11 +35,6 @@ class Process:
         into.value = self._statm()
 
 
-@pytest.fixture
-def process() -> Process:
-    return Process()
-
-
 # What happens one after the other: a pair is noted, a slot and the source that is worked on in it, or 0; a number is
 # the memory that is used from then on, in MiB, at which the process looks. It reaches its limit where it gets to 399.
 @pytest.mark.parametrize(
@@ -58,7 +53,8 @@ def process() -> Process:
         pytest.param([(0, 7), 395], {7}, id="a crash of who alone has used it up"),
     ],
 )
-def test_who_is_a_suspect(process: Process, story: list[tuple[int, int] | int], suspects: set[int]) -> None:
+def test_who_is_a_suspect(story: list[tuple[int, int] | int], suspects: set[int]) -> None:
+    process = Process()
     for event in story:
         if isinstance(event, tuple):
             process.notes.note(*event)
@@ -73,14 +69,16 @@ def test_who_is_a_suspect(process: Process, story: list[tuple[int, int] | int], 
     assert process.suspects() == suspects
 
 
-def test_silence_where_there_is_hardly_any_memory_has_its_suspects(process: Process) -> None:
+def test_silence_where_there_is_hardly_any_memory_has_its_suspects() -> None:
+    process = Process()
     process.used_mib = 395
     process.notes.note(0, 7)
     process.status = -9
     assert process.suspects() == {7}
 
 
-def test_a_session_is_the_suspect_of_an_error_and_of_no_crash_beside_a_source(process: Process) -> None:
+def test_a_session_is_the_suspect_of_an_error_and_of_no_crash_beside_a_source() -> None:
+    process = Process()
     process.notes.note(1, 8)
     process.notes.note_session(5, 9)
     assert process.suspects() == {8}

@@ -197,7 +197,7 @@ def test_any_changes_in_any_order_leave_a_tone_without_gaps_and_clicks(seed: int
         {"timescale": Timescale(rate=1.21)},
         {"normalization": Normalization(-14.0)},
         {"normalization": Normalization(-8.0), "timescale": Timescale(pitch=0.9)},
-        {"limiter": Limiter(ceiling_db=-2.0, enabled=True)},
+        {"limiter": Limiter(-6.0, enabled=True), "compressor": Compressor(threshold_db=0.0, makeup_db=7.0)},
         {"compressor": Compressor(makeup_db=3.0)},
         {},
     ]
