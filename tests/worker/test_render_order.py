@@ -1,4 +1,4 @@
-"""Which session a decoder process renders next, and how soon a change is sent while many others are rendered."""
+"""Which session a decoder process opens and renders next, and how soon a change is sent while others are rendered."""
 
 import itertools
 from contextlib import closing
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import mp3, music, wav
 from tests.support.decoder_driver import SentAudio, running_decoder
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
 from tonearm.core.frame import PCM, Output
 from tonearm.decoder.message_coding import Message, pack
-from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Plan
+from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Heard, Opened, OpenSession, Ping, Plan, Pong
 from tonearm.worker.render_order import RESERVE_S, RenderOrder
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.worker import Worker
@@ -22,6 +22,7 @@ OPUS = Output("opus", complexity=10)
 BOTH = frozenset({PCM, OPUS})
 PLAYERS = 40
 CHANGED = 30
+CROWD = 200
 
 
 class Renders(RenderOrder):
@@ -135,3 +136,34 @@ def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(song: Path)
     assert len(waited) >= len(sessions)
     assert max(waited) < 0.4
     assert max(later_s - earlier_s for earlier_s, later_s in itertools.pairwise(decoded_at_s)) < 0.4
+
+
+def test_who_has_a_listener_is_opened_before_the_crowd(tmp_path: Path) -> None:
+    """Many players begin at once."""
+    song = tmp_path / "song.mp3"
+    song.write_bytes(mp3(music(5.0, 44_100), options={"write_xing": "0"}))
+    with running_decoder() as driver:
+
+        def opened() -> list[int]:
+            """The sessions, in the order of their sources."""
+            return [message.session for message in driver.received if isinstance(message, Opened)]
+
+        for session in range(1, CROWD + 1):
+            driver.send(OpenSession(session, 1, 0, Filters(), is_heard=False))
+            driver.open_file(song, session)
+        driver.send(Heard(CROWD, CROWD))
+        driver.open_session(CROWD + 1)
+        driver.open_file(song, CROWD + 1)
+        # Before the first answer the process takes all these orders, and it tells of all that it has opened by then
+        # before the second.
+        for number in (1, 2):
+            driver.send(Ping(number))
+            driver.wait_for(Pong)
+        before = len(opened())
+        while len(opened()) < CROWD + 1:
+            driver.step()
+        # Two are opened at once. While the system lets one of them wait, others pass it, but not most of the rest.
+        most = before + max(CROWD - before, CROWD // 5) // 2
+        assert opened().index(CROWD) < most
+        assert opened().index(CROWD + 1) < most
+        assert sorted(opened()) == list(range(1, CROWD + 2))
