@@ -113,8 +113,7 @@ class DecoderOrders:
         for message in self._splitter.feed(data):
             if isinstance(message, ReadRequest):
                 feed = self.feeds.get((message.session, message.source))
-                answer = feed(message) if feed is not None else None
-                if answer is not None:
+                if feed is not None and (answer := feed(message)) is not None:
                     self.send(answer)
             fresh.append(message)  # type: ignore[arg-type]
         self.received.extend(fresh)
@@ -184,6 +183,7 @@ class DecoderDriver(DecoderOrders):
             if interpreter is None and variables is None
             else start_alone(arguments, descriptors, writing, interpreter, variables)
         )
+        self.pid = self._process.pid
         os.close(writing)
         decoder_end.close()
         os.close(suspects)
@@ -194,13 +194,8 @@ class DecoderDriver(DecoderOrders):
 
     # The process
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def threads(self) -> int:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(status.split("Threads:")[1].split()[0])
+        return len(os.listdir(f"/proc/{self.pid}/task"))
 
     def memory_mb(self) -> tuple[float, float]:
         """Its address space, and what of it is resident."""
