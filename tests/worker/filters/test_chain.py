@@ -113,6 +113,16 @@ def test_after_a_ramp_to_nothing_set_the_bytes_are_the_same_again() -> None:
     assert after.changes_nothing
 
 
+def test_a_change_on_one_that_is_due_begins_at_what_is_heard_and_keeps_what_was_warmed_up() -> None:
+    pcm = tone(25, frames=30, peak=2_000)
+    due = ChainState.steady(PASSING).changed(Filters(gains_db=BASS), pcm)
+    quiet = Filters(volume=0.25)
+    assert process(due.changed(quiet, pcm), pcm)[0] == process(ChainState.steady(PASSING).changed(quiet, pcm), pcm)[0]
+    louder = due.changed(Filters(volume=2.0, gains_db=BASS), b"")
+    difference = channels(process(louder, pcm)[0]) - 2 * channels(process(due, pcm)[0])
+    assert np.abs(difference[RAMP_SAMPLES:]).max() <= 2
+
+
 @pytest.mark.parametrize("frequency_hz", [25, 1_000])
 def test_a_new_equalizer_comes_in_at_its_full_level(frequency_hz: int) -> None:
     pcm = tone(frequency_hz, frames=2 * FRAMES_PER_SECOND, peak=1_500)

@@ -58,7 +58,7 @@ def gain_db(effect: Effect, frequency_hz: float, *, peak: float = 8_000.0) -> fl
 EQUALIZED = Filters(0.25, (24.0, -24.0) * 7 + (24.0,))
 
 
-@pytest.mark.parametrize("filters", [*map(filters_with, ONE_OF_EACH), EQUALIZED])
+@pytest.mark.parametrize("filters", [*map(filters_with, (*ONE_OF_EACH, Echo(700.0, 0.6, 0.8))), EQUALIZED])
 class TestEveryFilter:
     @pytest.mark.parametrize("frames_a_call", [1, 3])
     def test_sounds_the_same_however_the_sound_is_split_into_blocks(self, filters: Filters, frames_a_call: int) -> None:

@@ -10,7 +10,7 @@ from tests.support.pcm import channels, noise, tone
 from tests.support.session_bench import RISE, SessionBench, StoredSource
 from tonearm.core.filters import Effects, Filters, Limiter
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, OverlayOrder
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, CrossfadeOrder, OverlayOrder
 
 FIRST = FIRST_OVERLAY_SOURCE
 PLAIN = Filters(effects=Effects(limiter=Limiter(enabled=False)))
@@ -88,19 +88,22 @@ def test_it_sounds_over_the_music_from_its_first_sample_to_its_last_and_where_it
     assert bench.audios[-1].overlays == ()
 
 
-def test_the_volume_is_its_own_and_the_music_glides_down_and_back_meanwhile_through_its_filters() -> None:
-    halved = Filters(volume=0.5, effects=PLAIN.effects)
-    bench = begun(CLIP, filters=halved, order=overlay(volume=0.25, duck_db=-12.0, fade=4_800), at_frame=10)
+def test_the_volume_is_its_own_and_loud_music_glides_down_and_back_meanwhile_and_clips_where_it_is_too_loud() -> None:
+    loud = noise(frames=100, peak=32_767, seed=3)
+    bench = bench_with(CLIP, filters=Filters(volume=1.2, effects=PLAIN.effects))
+    bench.sources[1] = StoredSource(loud)
+    bench.run(10)
+    begin(bench, overlay(volume=0.25, duck_db=-12.0, fade=4_800))
     bench.run()
-    gains = np.full(len(sound(MUSIC)), 0.5)
+    gains = np.full(len(sound(loud)), 1.2)
     at, end = 10 * FRAME_SAMPLES, 31 * FRAME_SAMPLES
     slope = 10 ** (-12 * np.arange(4_800) / 4_800 / 20)
     gains[at : at + 4_800] *= slope
     gains[at + 4_800 : end] *= 10 ** (-12 / 20)
     gains[end : end + 4_800] *= 10 ** (-12 / 20) / slope
-    expected = sound(MUSIC) * gains[:, np.newaxis]
+    expected = sound(loud) * gains[:, np.newaxis]
     expected[at : at + len(sound(CLIP))] += sound(CLIP) / 4
-    heard_as(bench, expected)
+    heard_as(bench, expected.clip(-32_768, 32_767))
 
 
 def test_it_sounds_alone_where_no_music_is_planned_and_music_that_comes_then_is_not_lowered() -> None:
@@ -112,6 +115,20 @@ def test_it_sounds_alone_where_no_music_is_planned_and_music_that_comes_then_is_
     bench.play(1, following=2)
     bench.run(80)
     heard_as(bench, np.concatenate([sound(CLIP + bytes(-len(CLIP) % (4 * FRAME_SAMPLES))), sound(MUSIC)[: 59 * 960]]))
+
+
+def test_music_that_ends_while_it_comes_back_leaves_nothing_of_that_to_the_next_track() -> None:
+    bench = bench_with(CLIP, music=False)
+    bench.plan(0, switch_to=1)
+    bench.run(76)
+    bench.overlays = (overlay(duck_db=-20.0, fade=9_600),)
+    bench.plan(bench.sent, after=1)
+    bench.run()
+    assert len(bench.frames) == 100  # the overlay was over with frame 97, ten frames before the music were back
+    bench.overlays = ()
+    bench.play(2)
+    bench.run(150)
+    assert bench.pcm[100 * 3_840 : 150 * 3_840] == OTHER[: 50 * 3_840]
 
 
 def test_the_deepest_of_several_says_how_low_the_music_is() -> None:
@@ -143,24 +160,31 @@ def test_a_cut_and_the_end_of_the_music_leave_it_as_it_is(at_frame: int, cut_at:
     assert np.abs(heard[cut + 240 :] - expected[cut + 240 :]).max() <= 0.51
 
 
-@pytest.mark.parametrize("duck_db", [0.0, -20.0])
-def test_held_music_stands_still_and_goes_on_with_the_sample_it_stood_at_not_lowered_any_more(duck_db: float) -> None:
-    bench = begun(CLIP, order=overlay(duck_db=duck_db, fade=9_600), at_frame=10, pauses=True)
+@pytest.mark.parametrize(("duck_db", "fades"), [(0.0, False), (-20.0, False), (0.0, True)])
+def test_held_music_stands_still_and_goes_on_where_it_stood_not_lowered_any_more(duck_db: float, fades: bool) -> None:
+    plain, bench = (bench_with(CLIP) for _ in range(2))
+    for each in (plain, bench):
+        crossfade = CrossfadeOrder(5 * FRAME_SAMPLES, 20 * FRAME_SAMPLES, "linear") if fades else None
+        each.plan(0, switch_to=1, following=2, crossfade=crossfade)
+    music = sound(plain.run())
+    bench.run(10)
+    begin(bench, overlay(duck_db=duck_db, fade=9_600), pauses=True)
     bench.run()
     assert len(bench.frames) == 31  # nothing more than the overlay
     alone = [audio for audio in bench.audios if audio.position_rate == 0]
     assert sum(audio.frames for audio in alone) == 21
-    assert {(audio.source, audio.position_samples) for audio in alone} == {(1, 10 * FRAME_SAMPLES)}
+    place = (2, 5 * FRAME_SAMPLES) if fades else (1, 10 * FRAME_SAMPLES)
+    assert {(audio.source, audio.position_samples) for audio in alone} == {place}
     begin(bench)
     bench.run()
-    heard, music, clip = sound(bench.pcm), sound(MUSIC), sound(CLIP)
+    heard, clip = sound(bench.pcm), sound(CLIP)
     at, end = 10 * FRAME_SAMPLES, 31 * FRAME_SAMPLES
     assert np.array_equal(heard[:at], music[:at])
     assert np.abs(heard[at + 240 : at + len(clip)] - clip[240:]).max() <= 0.51
     tail = heard[at : at + 240] - clip[:240] - music[at : at + 240] * (1 - RISE)
-    assert np.abs(tail).max() <= (0.51 if not duck_db else 500)  # it begins to be lowered
-    assert np.abs(heard[end : end + 240] - music[at : at + 240] * RISE).max() <= 0.51
-    assert np.array_equal(heard[end + 240 : end + 9_000], music[at + 240 : at + 9_000])
+    assert np.abs(tail).max() <= (1.01 if not duck_db else 500)  # it begins to be lowered
+    assert np.abs(heard[end : end + 240] - music[at : at + 240] * RISE).max() <= 1.01
+    assert np.array_equal(heard[end + 240 : end + 25_000], music[at + 240 : at + 25_000])
 
 
 def test_one_that_is_stopped_fades_out_within_5_ms() -> None:
