@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from tests.support.pcm import true_peak_db
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import FULL_SCALE
-from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET, limited
+from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET, limited, state_if_idle
 
 CEILING_DB = -1.0
 
@@ -60,6 +60,12 @@ def test_what_does_not_reach_the_ceiling_is_left_as_it_is() -> None:
     block = sound[:, : 10 * FRAME_SAMPLES]
     assert limited(block, sound[:, 10 * FRAME_SAMPLES :], CEILING_DB, QUIET)[0] is block
     np.testing.assert_array_equal(limited_in_blocks(sound), sound)
+
+
+def test_nothing_is_left_alone_at_a_glance_that_may_peak_between_its_samples() -> None:
+    for level_db, is_left_alone in ((-5.5, True), (-5.0, False)):
+        sound = sine(12_000.0, level_db)[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES]  # as far as a sound can be
+        assert (state_if_idle(sound, 10, CEILING_DB, QUIET) is not None) is is_left_alone
 
 
 def test_it_lets_go_after_a_peak() -> None:
