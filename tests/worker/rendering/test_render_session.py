@@ -72,6 +72,14 @@ def test_the_last_frame_waits_for_the_next_source(ends_the_wait: str) -> None:
             assert audio.position_samples == audio.first_frame * FRAME_SAMPLES - joined
 
 
+def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
+    (source,) = wholes(SECOND)
+    bench = playing(source)
+    bench.render()
+    bench.plan(0, after=1, filters=QUIET)
+    assert bench.run() == process(ChainState.steady(QUIET), whole(source))[0]
+
+
 def test_a_cut_ahead_of_what_is_rendered_begins_where_it_was_ordered() -> None:
     """Of a player that slept: while its source was opened again, some frames passed, and then it was skipped."""
     sources = wholes(SECOND, SECOND)
@@ -126,18 +134,18 @@ def test_little_is_kept_of_the_frames_that_were_sent() -> None:
 
 
 def test_sources_that_have_ended_or_were_cut_off_are_not_needed_any_more() -> None:
-    tracks = 15
-    bench = playing(*wholes(*[SECOND // 2] * tracks))
-    for number in range(1, tracks):
-        bench.run(25 * number - 5)
-        if number % 2:
-            bench.plan(bench.sent, after=number, following=number + 1)
-        else:
-            bench.play(number + 1)
-            assert bench.session.uses(number)
+    tracks = 30
+    bench = playing(*wholes(*[SECOND // 2] * (tracks - 1), 4 * SECOND))
+    bench.render()
+    for number in range(1, tracks - 1):
+        bench.plan(bench.sent, after=number, following=number + 1)
+        bench.run(25 * number + 20)
     used = [number for number in bench.sources if bench.session.uses(number)]
-    assert used[-1] == tracks
-    assert len(used) <= (BURST_FRAMES + HISTORY_FRAMES) // 20 + 2
+    assert used == list(range(tracks - (BURST_FRAMES + HISTORY_FRAMES) // 25 - 2, tracks))
+    bench.play(tracks)
+    assert bench.session.uses(tracks - 1)
+    bench.run()
+    assert not bench.session.uses(tracks - 1)
 
 
 def test_a_plan_renewed_before_its_audio_came_goes_on_without_a_glide_too() -> None:
