@@ -131,7 +131,7 @@ fuzz: $(VENV)/.dev
 	tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/e2e/test_strange_sockets.py tests/node/test_damaged_state.py \
 	tests/core/test_admission.py tests/core/test_playback_model.py tests/core/test_snapshot.py tests/core/test_overlays.py \
 	tests/decoder/session/test_plan_state_model.py tests/worker/rendering/test_render_session_model.py \
-	tests/player/test_player_model.py tests/player/test_sleep_model.py tests/player/test_header_model.py \
+	tests/player/test_player_model.py tests/player/test_header_model.py \
 	tests/e2e/test_saved_state.py::test_nothing_that_was_acknowledged_is_lost_by_kill_9 $(ARGS)
 
 # A node with everything at once, restarts and faults among it, and whether it ends where it began; writes soak.html.

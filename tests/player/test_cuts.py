@@ -149,27 +149,6 @@ async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_t
     require_new_sound(bench, [first, *more], sample)
 
 
-async def test_a_new_sound_that_is_here_at_once_has_the_flags_in_the_frame_with_the_end_of_the_old_one() -> None:
-    bench = Bench("a", "b", frames=SHORT_FRAMES)
-    await bench.sound()
-    bench.player.do(Requests.skip)
-    await bench.pump()
-    first, second = await bench.hear(2)
-    assert [(frame.position_us, frame.flags) for frame in (first, second)] == [(0, STARTS | CUT), (20_000, 0)]
-
-
-async def test_a_track_that_joins_starts_without_a_cut_and_a_source_in_another_process_starts_nothing() -> None:
-    bench = Bench("a", "b", frames=SHORT_FRAMES)
-    await bench.sound()
-    bench.pool.lose()
-    await bench.pump()
-    bench.decode(200 * FRAME_SAMPLES)
-    heard = await bench.hear(170)
-    flagged = [(frame.position_us, frame.flags) for frame in bench.frames() if frame.flags]
-    assert flagged == [(0, STARTS), (0, STARTS)]
-    assert len(heard) == 170
-
-
 async def test_the_end_of_a_sound_that_was_cut_off_in_time_comes_however_late() -> None:
     """Listeners keep frames: one that comes a tick late continues for them what they hear."""
     bench = Bench("a", "b")
@@ -184,39 +163,6 @@ async def test_the_end_of_a_sound_that_was_cut_off_in_time_comes_however_late() 
     (tail,) = bench.frames(heard)
     assert tail.position_us == before.position_us + 20_000
     assert np.abs(tail.pcm[:GLIDE_SAMPLES]).max() > 1000
-
-
-async def test_a_place_that_is_reached_in_another_process_is_a_cut_as_well() -> None:
-    bench = Bench("a", "b")
-    await bench.sound()
-    bench.player.seek(2_000)
-    bench.pool.lose()
-    await bench.pump()
-    bench.decode(50 * FRAME_SAMPLES)
-    await bench.pump()
-    first, second = await bench.hear(2)
-    assert [(frame.position_us, frame.flags) for frame in (first, second)] == [(2_000_000, CUT), (2_020_000, 0)]
-
-
-async def test_a_skip_to_a_track_that_has_joined_in_the_buffer_when_the_process_died_begins_with_its_beginning() -> (
-    None
-):
-    bench = Bench("a", "b", frames=SHORT_FRAMES)
-    await bench.sound(decoded_frames=LONG_FRAMES)
-    await bench.ticks(SHORT_FRAMES - 20)
-    bench.pool.lose()
-    await bench.pump()
-    bench.decode(LONG_FRAMES * FRAME_SAMPLES)
-    await bench.pump()
-    bench.player.do(Requests.skip)
-    await bench.pump()
-    bench.decode(LONG_FRAMES * FRAME_SAMPLES)
-    await bench.pump()
-    heard = await bench.hear(8)
-    assert [(frame.position_us, frame.flags) for frame in heard] == [
-        (20_000 * step, 0 if step else STARTS | CUT) for step in range(8)
-    ]
-    require_new_sound(bench, heard, 0)
 
 
 # During a pause
@@ -247,7 +193,7 @@ async def test_what_is_cut_while_nothing_sounds_is_not_heard_again(cut: Callable
     bench.player.do(Requests.play)
     heard_then = await bench.hear(8)
     assert len(heard_then) == 8  # from the first tick on
-    assert heard_then[0].flags == CUT if cut is seek else STARTS | CUT
+    assert heard_then[0].flags == (CUT if cut is seek else STARTS | CUT)
     require_new_sound(bench, heard_then, sample)
 
 

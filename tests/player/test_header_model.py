@@ -18,6 +18,8 @@ from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
 FRAME_US = 20_000
 MOST_SOURCES = 60
+PLACES_MS = (0, 20, 333, 1_990, 2_600, 2_960)
+PLACES_US = [1000 * place_ms for place_ms in PLACES_MS]
 
 
 class Step(NamedTuple):
@@ -34,7 +36,7 @@ STEPS = st.lists(
     st.builds(
         Step,
         st.sampled_from(["wait", "seek", "seek", "skip", "previous", "replace", "pause", "play", "death", "death"]),
-        st.sampled_from([0, 20, 333, 1_990, 2_600, 2_960]),
+        st.sampled_from(PLACES_MS),
         st.sampled_from([0, 1, 2, 7, 30, 120]),
         st.booleans(),
     ),
@@ -112,6 +114,7 @@ def check(frames: list[HeardFrame]) -> None:
         if frame.flags & CUT:
             source, offset = source_of(frame), 0
             assert source is not None, says
+            assert frame.position_us in PLACES_US, says
         elif frame.flags & STARTS:
             assert frame.position_us == 0, says
             joint = joins_at(frame)
@@ -137,6 +140,8 @@ def ends(frame: HeardFrame, source: int | None) -> bool:
 
 @settings(max_examples=examples(6))
 @example([Step("wait", 0, 120, is_quick=False)] * 6)
+@example([Step("wait", 0, 130, is_quick=True), Step("death", 0, 0, is_quick=True), Step("skip", 0, 8, is_quick=True)])
+@example([Step("seek", 333, 0, is_quick=False), Step("death", 0, 7, is_quick=True)])
 @given(STEPS)
 def test_the_header_says_what_is_in_the_frame(steps: list[Step]) -> None:
     check(asyncio.run(heard(steps)))

@@ -1,5 +1,5 @@
 """Whatever is asked of a player: its listener gets the tracks in order, sample for sample, and each goes over into the
-next one where it should."""
+next one where it should. And one that sleeps says what one says that stays awake, at the same time."""
 
 import asyncio
 import contextlib
@@ -7,15 +7,19 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.simulated_decoder import Piece, Track
-from tests.support.sleep_bench import PLAIN_REQUESTS, SleepBench, seconds
+from tests.support.sinks import MemoryListener
+from tests.support.sleep_bench import OPENING_S, STEP_S, SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
-from tonearm.core.errors import NoPrevious
+from tonearm.core.errors import NoPrevious, NotSeekable
+from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
+from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 
 TRACKS = {
@@ -26,32 +30,79 @@ TRACKS = {
     "missing": Track(0),
     "broken": seconds(22.22, breaks=True),
 }
-NAMES = st.sampled_from(sorted(TRACKS))
+NAMES = st.lists(st.sampled_from(sorted(TRACKS)), min_size=1, max_size=4)
+MS = st.sampled_from([0, 100, 500, 2_000, 3_000, 8_000, 9_990, 15_500, 16_900, 38_000, 60_000])
 CUTS = ("seek", "skip", "replace", "previous")
 LATE_MS = 200  # by which the rest of a crossfade may begin after what made it one
+MOST_FADE_MS = 12_000
+FASTEST = 1.25
 
 
 class Step(NamedTuple):
-    """Something that a client does, and how long nothing is done after it."""
+    """Something that a client does, with a place, length or volume, and how long nothing is done after it."""
 
     what: str
-    name: str
-    position_ms: int
-    fade_ms: int
     then_s: float
+    ms: int = 0
+    name: str = "odd"
+
+    @property
+    def fade_ms(self) -> int:
+        return min(self.ms, MOST_FADE_MS)
 
 
-STEPS = st.lists(
-    st.builds(
-        Step,
-        st.sampled_from(["wait", "wait", "pause", "play", "enqueue", "enqueue", "fade", "fade on skip", "seek", *CUTS]),
-        NAMES,
-        st.sampled_from([0, 500, 3_000, 9_990, 15_500, 16_900, 38_000, 60_000]),
-        st.sampled_from([0, 100, 2_000, 8_000, 12_000]),
-        st.sampled_from([0.02, 0.1, 1.0, 3.0, 12.34]),
-    ),
-    max_size=10,
-)
+def steps_of(what: str, then_s: list[float], max_size: int) -> st.SearchStrategy[list[Step]]:
+    whats = st.sampled_from([one.replace("-", " ") for one in what.split()])
+    return st.lists(
+        st.builds(Step, whats, st.sampled_from(then_s), MS, st.sampled_from(sorted(TRACKS))), max_size=max_size
+    )
+
+
+def ask(bench: SleepBench, step: Step) -> None:
+    player = bench.player
+    match step.what:
+        case "pause" | "play" | "skip":
+            player.do(getattr(Requests, step.what))
+        case "enqueue":
+            player.do(Requests.enqueue, bench.new_track(step.name))
+        case "first":
+            player.do(Requests.enqueue, bench.new_track(step.name), index=0)
+        case "replace":
+            player.do(Requests.replace, bench.new_track(step.name))
+        case "remove" if player.queue.tracks:
+            player.do(Requests.remove, player.queue.tracks[0].id)
+        case "previous":
+            with contextlib.suppress(NoPrevious):
+                player.do(Requests.previous)
+        case "seek":
+            with contextlib.suppress(NotSeekable):  # its source may be missing
+                player.seek(step.ms)
+        case "none" | "track" | "queue":
+            player.do(Requests.set_loop, LoopMode(step.what))
+        case "fade" | "fade on skip":
+            on_skip = True if step.what == "fade on skip" else None
+            player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=step.fade_ms, on_skip=on_skip))
+        case "volume":
+            player.do(Requests.change_filters, FilterChange(volume=step.ms / 50_000))
+        case "faster" | "as it is":
+            timescale = Timescale(speed=FASTEST if step.what == "faster" else 1.0)
+            player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
+
+
+def require_place(bench: SleepBench, listener: MemoryListener) -> None:
+    """The player is where that ends what was heard last."""
+    status, last = bench.player.status(), bench.heard(listener)[-1].pieces[-1]
+    if status.state == "playing" and not status.paused:
+        end_ms = (last.sample + last.samples) * 1000 / SAMPLE_RATE_HZ
+        assert abs(status.position_ms - end_ms) <= FRAME_MS * status.filters.effects.position_rate
+
+
+def is_gapless(before: Piece, piece: Piece) -> bool:
+    """Of one source nothing is left out or doubled."""
+    return piece.source != before.source or piece.sample == before.sample + before.samples
+
+
+# What is heard
 
 
 class Asked(NamedTuple):
@@ -82,35 +133,12 @@ class Run:
         return TRACKS[self.names[source]].samples
 
 
-def ask(bench: SleepBench, step: Step) -> list[str]:
-    """Does a step. Returns the ids of the tracks that came with it."""
-    player = bench.player
-    match step.what:
-        case what if what in PLAIN_REQUESTS:
-            player.do(PLAIN_REQUESTS[what])
-        case "enqueue" | "replace":
-            track = bench.new_track(step.name)
-            player.do(Requests.enqueue if step.what == "enqueue" else Requests.replace, track)
-            return [track.id]
-        case "previous":
-            with contextlib.suppress(NoPrevious):
-                player.do(Requests.previous)
-        case "fade":
-            player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=step.fade_ms))
-        case "fade on skip":
-            player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=step.fade_ms, on_skip=True))
-        case "seek":
-            player.seek(step.position_ms)
-    return []
-
-
 async def run(names: list[str], steps: list[Step]) -> Run:
     """Does the steps, then lets everything play to its end."""
     bench = SleepBench(TRACKS, *names)
     listener = bench.listen()
     player = bench.player
     asked = []
-    wanted = [player.status().track.id, *(track.id for track in player.queue.tracks)]
     try:
         await bench.run(0.1)
         for step in steps:
@@ -118,13 +146,10 @@ async def run(names: list[str], steps: list[Step]) -> Run:
             heard_before = len(listener)
             if step.what != "wait":
                 asked.append(Asked(step, heard_before, status.position_ms, status.state in ("loading", "playing")))
-            wanted += ask(bench, step)
+            ask(bench, step)
             await bench.run(step.then_s)
-            status = player.status()
-            if status.state == "playing" and not status.paused and step.then_s > 1 and len(listener) > heard_before:
-                frame = bench.heard(listener)[-1]
-                end_ms = (frame.pieces[-1].sample + frame.pieces[-1].samples) * 1000 / SAMPLE_RATE_HZ
-                assert abs(status.position_ms - end_ms) <= FRAME_MS
+            if step.then_s > 1 and len(listener) > heard_before:
+                require_place(bench, listener)
         for _ in range(200):
             if player.status().state in ("idle", "failed") and not player.queue.tracks:
                 break
@@ -135,28 +160,33 @@ async def run(names: list[str], steps: list[Step]) -> Run:
         open_sources = len(player._engine._session._sources)
     finally:
         await bench.close()
-    return Run(pieces, bench.pool.names, asked, bench.said, wanted, left, open_sources)
+    return Run(pieces, bench.pool.names, asked, bench.said, bench.track_ids, left, open_sources)
 
 
 @settings(max_examples=examples(25))
-@given(st.lists(NAMES, min_size=1, max_size=4), STEPS)
-@example(["short"], [Step("wait", "", 0, 0, 12.34), Step("play", "", 0, 0, 0.02), Step("seek", "", 0, 0, 0.02)])
-@example(["odd", "short"], [Step("fade", "", 0, 4_000, 3.0), Step("seek", "", 9_990, 0, 12.34)])
-@example(["odd", "long"], [Step("fade", "", 0, 8_000, 3.0), Step("seek", "", 15_500, 0, 12.34)])
-@example(["odd", "long"], [Step("wait", "", 0, 0, 12.34), Step("fade", "", 0, 8_000, 12.34)])
-@example(["odd", "odd"], [Step("fade", "", 0, 100, 12.34), Step("seek", "", 16_900, 0, 0.02)])
-@example(
-    ["second"], [Step("wait", "", 0, 0, 1.02), Step("enqueue", "second", 0, 0, 0.02), Step("seek", "", 0, 0, 0.02)]
+@given(
+    NAMES,
+    steps_of(
+        "wait wait pause play enqueue enqueue fade fade-on-skip seek seek skip replace previous",
+        [0.02, 0.1, 1.0, 3.0, 12.34],
+        max_size=10,
+    ),
 )
-@example(["odd", "long", "odd"], [Step("fade on skip", "", 0, 8_000, 3.0), Step("skip", "", 0, 0, 1.0)])
+@example(["short"], [Step("wait", 12.34), Step("play", 0.02), Step("seek", 0.02)])
+@example(["odd", "short"], [Step("fade", 3.0, 4_000), Step("seek", 12.34, 9_990)])
+@example(["odd", "long"], [Step("fade", 3.0, 8_000), Step("seek", 12.34, 15_500)])
+@example(["odd", "long"], [Step("wait", 12.34), Step("fade", 12.34, 8_000)])
+@example(["odd", "odd"], [Step("fade", 12.34, 100), Step("seek", 0.02, 16_900)])
+@example(["odd"], [Step("fade", 12.34, 8_000), Step("enqueue", 0.1), Step("volume", 0.1), Step("fade", 0.1, 9_990)])
+@example(["second"], [Step("wait", 1.02), Step("enqueue", 0.02, name="second"), Step("seek", 0.02)])
+@example(["odd", "long", "odd"], [Step("fade on skip", 3.0, 8_000), Step("skip", 1.0)])
 def test_tracks_are_heard_in_order_and_go_over_into_each_other_where_they_should(
     names: list[str], steps: list[Step]
 ) -> None:
     done = asyncio.run(run(names, steps))
     for (before_frame, before), (frame, piece) in itertools.pairwise(done.pieces):
-        if piece.source == before.source:
-            assert piece.sample == before.sample + before.samples, "samples left out or doubled"
-        else:
+        assert is_gapless(before, piece)
+        if piece.source != before.source:
             check_joint(done, before, frame, piece, is_between_frames=before_frame < frame)
     check_events(done)
     assert done.left_ids == []
@@ -169,7 +199,7 @@ def check_joint(done: Run, before: Piece, frame: int, piece: Piece, *, is_betwee
     """Another source follows because a client asked for it, because the one before is at its end, or by a crossfade."""
     cuts = [asked for asked in done.asked if asked.frames == frame and asked.step.what in CUTS]
     if cuts and is_between_frames:
-        seeks = [asked.step.position_ms for asked in done.asked if asked.step.what == "seek" and asked.frames <= frame]
+        seeks = [asked.step.ms for asked in done.asked if asked.step.what == "seek" and asked.frames <= frame]
         assert piece.sample == 0 or piece.sample * 1000 // SAMPLE_RATE_HZ in seeks
         return
     assert piece.sample == 0, "a track that joins begins with its first sample"
@@ -274,4 +304,107 @@ def is_play_again(asked: Asked) -> bool:
 
 def is_seek_within(done: Run, source: int, asked: Asked) -> bool:
     """Whether the track of `source` went on elsewhere."""
-    return asked.step.what == "seek" and asked.plays and asked.step.position_ms < int(done.length_ms(source))
+    return asked.step.what == "seek" and asked.plays and asked.step.ms < int(done.length_ms(source))
+
+
+# What a sleeper says
+
+REOPENED_MS = (OPENING_S + 2 * STEP_S) * 1000  # asked for in a step, done in the next
+
+
+class Said(NamedTuple):
+    op: str
+    content: dict[str, Any]
+    time_ms: int
+    position_ms: int
+
+
+async def what_is_said(
+    names: list[str], steps: list[Step], *, sleeps: bool
+) -> tuple[list[Said], list[tuple[str, str]]]:
+    """The events of a player that all this is asked of, and its states between the steps."""
+    bench = SleepBench(TRACKS, *names, sleeps=sleeps)
+    leave, listener = None, MemoryListener()
+    states = []
+    try:
+        for step in steps:
+            heard_before = len(listener)
+            if step.what == "listen" and leave is None:
+                listener, heard_before = MemoryListener(), 0
+                leave = bench.player.attach(listener)
+            elif step.what == "leave" and leave is not None:
+                leave()
+                leave = None
+            else:
+                ask(bench, step)
+            await bench.run(step.then_s)
+            if step.then_s > 0.1:  # otherwise what was asked for may begin with the next tick
+                status = bench.player.status()
+                states.append((status.state.value, status.track.id))
+            if step.then_s > 1 and len(listener) > heard_before and leave is not None:
+                require_place(bench, listener)
+            pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+            assert all(itertools.starmap(is_gapless, itertools.pairwise(pieces)))
+        await bench.run(20)
+    finally:
+        await bench.close()
+    # A next track is opened for a skip only where the end of the current one is known, which it is for a sleeper alone.
+    return [_said(event) for event in bench.said if event["op"] != "QueueDetails"], states
+
+
+def _said(event: dict[str, Any]) -> Said:
+    apart = ("time", "position", "from", "seq", "life", "playedMs")
+    content = {name: value for name, value in event.items() if name not in apart}
+    if event["op"] == "Seek":  # where it went was asked for; what it left is a position like others
+        return Said("Seek", content | {"position": event["position"]}, event["time"], event["from"])
+    return Said(event["op"], content, event["time"], event.get("position", 0))
+
+
+def off_ms(one_ms: int, other_ms: int) -> float:
+    """How far two positions are apart, of which the later one may be just before the end of a track and the earlier one
+    just behind the beginning of the next, or of the same again."""
+    first_ms, last_ms = sorted((one_ms, other_ms))
+    left_ms = [abs(track.samples * 1000 / SAMPLE_RATE_HZ - last_ms) for track in TRACKS.values()]
+    return min(last_ms - first_ms, first_ms + min(left_ms))
+
+
+@pytest.mark.timeout(300)  # the longest of all by far: it plays minutes twice, 12 times over
+@settings(max_examples=examples(12))
+@given(
+    NAMES,
+    steps_of(
+        "wait wait pause play skip enqueue first remove none track queue volume faster as-it-is fade fade-on-skip "
+        "listen listen leave seek seek",
+        [0.02, 0.5, 3.0, 12.34, 30.0, 61.0],
+        max_size=8,
+    ),
+)
+@example(["broken"], [Step("wait", 0.5), Step("faster", 3.0), Step("seek", 0.02)])
+@example(["broken"], [Step("wait", 0.5), Step("pause", 0.02), Step("play", 3.0)])
+@example(["odd"], [Step("track", 3.0), Step("faster", 61.0)])
+@example(["long"], [Step("wait", 3.0), Step("seek", 3.0, 8_000), Step("listen", 0.02), Step("volume", 3.0)])
+@example(
+    ["long"], [Step("wait", 3.0), Step("pause", 3.0), Step("seek", 3.0, 500), Step("play", 3.0), Step("listen", 3.0)]
+)
+@example(["long", "odd"], [Step("fade", 12.34, 8_000), Step("listen", 30.0)])
+def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(names: list[str], steps: list[Step]) -> None:
+    """Each one's ticks may lie anywhere within 20 ms, on the clock's grid of 5 ms, and elsewhere after each sleep. So
+    where a request stops the sound, that is a frame earlier or later, and so it is where the sound begins again. Where
+    it changes the speed, one that is awake does so some frames later. One that is awake does not keep its source open
+    in a pause, and then stands still until it is open again. Between requests nothing is lost or won, however often the
+    player falls asleep and wakes."""
+    stops = sum(step.what in ("pause", "skip") for step in steps)
+    changes = sum(step.what in ("faster", "as it is") for step in steps)
+    pauses = sum(step.what == "pause" for step in steps)
+    may_be_off_ms = FASTEST * ((FRAME_MS + 5) * (1 + stops + changes) + REOPENED_MS * pauses)
+    asleep, states_asleep = asyncio.run(what_is_said(names, steps, sleeps=True))
+    awake, states_awake = asyncio.run(what_is_said(names, steps, sleeps=False))
+    assert states_asleep == states_awake
+    # Apart, because one that comes every five seconds may fall just before or just after a request.
+    for are_updates in (False, True):
+        these = [said for said in asleep if (said.op == "PlayerUpdate") is are_updates]
+        those = [said for said in awake if (said.op == "PlayerUpdate") is are_updates]
+        assert [said.content for said in these] == [said.content for said in those]
+        for one, other in zip(these, those, strict=True):
+            assert abs(one.time_ms - other.time_ms) <= may_be_off_ms, (one, other)
+            assert off_ms(one.position_ms, other.position_ms) <= may_be_off_ms, (one, other)

@@ -1,9 +1,9 @@
 """A player with hand-turned time and simulated decoders that take their time: for hours of silence in a second."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
@@ -16,8 +16,6 @@ from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import OpenedSource, ReportWait
-from tonearm.core.playback_requests import Requests
-from tonearm.core.playback_state import Outcome
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -135,14 +133,6 @@ class SimulatedPool(HandPool):
         return SimulatedSession(session_id, self)
 
 
-# What a step of a model asks of a player by its name alone.
-PLAIN_REQUESTS: Final[Mapping[str, Callable[[Requests], Outcome]]] = {
-    "pause": Requests.pause,
-    "play": Requests.play,
-    "skip": Requests.skip,
-}
-
-
 class SleepBench(PlayerBench):
     """A player without listeners whose first listener was waited for in vain. With `sleeps` False the lengths of its
     tracks are estimates, so that it stays awake for the last minute of each. With `has_files` they are local files,
@@ -162,7 +152,7 @@ class SleepBench(PlayerBench):
         has_room: bool = True,
     ) -> None:
         self.has_files = has_files
-        self._track_numbers = itertools.count(1)
+        self.track_ids: list[str] = []
         time = HandTime()
         self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
         pool = SimulatedPool(time, self.shelf)
@@ -173,7 +163,8 @@ class SleepBench(PlayerBench):
         """A track of its own, also where another one has the same source, or a part of it, as in `a#t=10,20`. They are
         numbered, for two benches that do the same to compare."""
         name, _, part = name.partition("#t=")
-        track = replace(make_track(name), id=f"track {next(self._track_numbers)}")
+        self.track_ids.append(f"track {len(self.track_ids) + 1}")
+        track = replace(make_track(name), id=self.track_ids[-1])
         if self.has_files:
             track = replace(track, uri=parse_source_uri(f"/music/{name}.mp3"))
         if not part:
