@@ -106,45 +106,16 @@ def test_a_listener_that_takes_nothing_for_ten_seconds_is_closed_and_cut_a_secon
 
 
 def test_a_trickle_keeps_a_listener(broadcast: Broadcast) -> None:
-    """A line with room for a tenth of the sound never empties its buffer, yet takes something all the time."""
-    (trickling,) = attached(broadcast, MemoryListener(takes=FRAME_BYTES // 10))
-    send(broadcast, 0, 3 * CLOSE_AFTER_FRAMES)
-    assert trickling.closed == []
-    assert len(trickling) > CLOSE_AFTER_FRAMES / 5
-    assert len(trickling) + broadcast.frames_lost + RING_FRAMES == pytest.approx(3 * CLOSE_AFTER_FRAMES, abs=1)
-
-
-def test_a_buffer_that_moves_once_in_nine_seconds_keeps_a_listener(broadcast: Broadcast) -> None:
-    (slow,) = attached(broadcast, MemoryListener(takes=0))
-    send(broadcast, 0, 1)
-    for _ in range(5):
+    """A line with room for a tenth of the sound never empties its buffer, yet takes something all the time; another
+    one takes a little every nine seconds, or all of it."""
+    trickling, little, much = attached(broadcast, *(MemoryListener(takes=takes) for takes in (FRAME_BYTES // 10, 0, 0)))
+    for _ in range(4):
         send(broadcast, 0, 9 * SECOND)
-        slow.takes = 100
+        little.takes, much.takes = 100, None
         send(broadcast, 0, 1)
-        slow.takes = 0
-    assert slow.closed == []
-
-
-def test_a_stall_after_a_long_life_is_counted_from_its_beginning(broadcast: Broadcast) -> None:
-    (listener,) = attached(broadcast, MemoryListener(takes=0))
-    for _ in range(3):
-        send(broadcast, 0, 9 * SECOND)
-        listener.takes = None
-        send(broadcast, 0, 100)
-        listener.takes = 0
-    send(broadcast, 0, 9 * SECOND)
-    assert listener.closed == []
-
-
-def test_closing_leaves_a_listener_that_is_closing_already(broadcast: Broadcast) -> None:
-    dead, quick = attached(broadcast, MemoryListener(takes=0), MemoryListener())
-    send(broadcast, 0, CLOSE_AFTER_FRAMES + 2)
-    broadcast.close(1000, "the player was deleted")
-    assert [code for code, _ in dead.closed] == [1013]
-    assert quick.closed == [(1000, "the player was deleted")]
-    assert len(broadcast) == 0
-    send(broadcast, 0, 5)
-    assert len(quick) == CLOSE_AFTER_FRAMES + 2
+        little.takes = much.takes = 0
+    assert trickling.closed == little.closed == much.closed == []
+    assert len(trickling) > CLOSE_AFTER_FRAMES / 5
 
 
 def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> None:
@@ -160,47 +131,6 @@ def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> No
     assert not broadcast.wants_silence
 
 
-def test_silence_counts_for_slowness_like_sound(broadcast: Broadcast) -> None:
-    (dead,) = attached(broadcast, MemoryListener(Framing.CHUNKED, wants_silence=True, takes=0))
-    for _ in range(CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES):
-        broadcast.send_silence()
-    assert [code for code, _ in dead.closed] == [1013]
-    assert dead.aborted == 1
-
-
-def test_listeners_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
-    listeners = [MemoryListener() for _ in range(4)]
-    detaches = [broadcast.attach(listener) for listener in listeners]
-
-    def take_all_away() -> None:
-        for detach in detaches:
-            detach()
-
-    listeners[1].on_write = take_all_away
-    send(broadcast, 0, 2)
-    assert [len(listener) for listener in listeners] == [1, 1, 0, 0]
-    assert len(broadcast) == 0
-
-
-def test_a_listener_that_is_about_to_be_cut_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
-    quick, dead = MemoryListener(), MemoryListener(takes=0)
-    broadcast.attach(quick)
-    detach_dead = broadcast.attach(dead)
-    send(broadcast, 0, CLOSE_AFTER_FRAMES + 1 + CUT_AFTER_FRAMES - 1)
-    quick.on_write = detach_dead
-    send(broadcast, 0, 3)
-    assert dead.aborted == 0
-    assert len(broadcast) == 1
-
-
-def test_a_player_may_close_while_a_frame_is_sent(broadcast: Broadcast) -> None:
-    listeners = attached(broadcast, *(MemoryListener() for _ in range(3)))
-    listeners[0].on_write = lambda: broadcast.close(1000, "deleted")
-    send(broadcast, 0, 2)
-    assert [len(listener) for listener in listeners] == [1, 0, 0]
-    assert all(listener.closed == [(1000, "deleted")] for listener in listeners)
-
-
 def test_a_listener_that_raises_is_cut_and_logged_once(broadcast: Broadcast, caplog: pytest.LogCaptureFixture) -> None:
     listeners = attached(broadcast, *(MemoryListener() for _ in range(3)))
     listeners[1].on_write = break_off
@@ -212,14 +142,36 @@ def test_a_listener_that_raises_is_cut_and_logged_once(broadcast: Broadcast, cap
     assert len(broadcast) == 2
 
 
-@pytest.mark.parametrize("method", ["pending_bytes", "close", "abort"])
-def test_whatever_a_listener_raises_the_others_hear_everything(broadcast: Broadcast, method: str) -> None:
+@pytest.mark.parametrize(("method", "then"), [("pending_bytes", 0), ("close", 0), ("abort", CUT_AFTER_FRAMES)])
+def test_whatever_a_listener_raises_the_others_hear_everything(broadcast: Broadcast, method: str, then: int) -> None:
     broken, quick = type("Broken", (MemoryListener,), {method: break_off})(takes=0), MemoryListener()
-    attached(broadcast, broken, quick)
-    send(broadcast, 0, CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES)
+    dead, *_ = attached(broadcast, MemoryListener(takes=0), broken, quick)
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 2 + then)
     broadcast.close(1000, "deleted")
-    assert len(quick) == CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES
+    send(broadcast, 0, 5)
+    assert len(quick) == CLOSE_AFTER_FRAMES + 2 + then
     assert quick.closed == [(1000, "deleted")]
+    assert [code for code, _ in dead.closed] == [1013], "it was closing already"
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_listeners_may_go_and_the_player_may_close_while_a_frame_is_sent(broadcast: Broadcast, closes: bool) -> None:
+    first, second, third, dead = (MemoryListener(takes=takes) for takes in (None, None, None, 0))
+    leave = [broadcast.attach(listener) for listener in (first, second, third, dead)]
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + CUT_AFTER_FRAMES)
+
+    def end() -> None:
+        if closes:
+            broadcast.close(1000, "deleted")
+        for detach in leave:
+            detach()
+
+    second.on_write = end
+    send(broadcast, 0, 3)
+    heard = CLOSE_AFTER_FRAMES + CUT_AFTER_FRAMES
+    assert [len(listener) - heard for listener in (first, second, third)] == [1, 1, 0]
+    assert [listener.closed for listener in (first, second, third)] == [[(1000, "deleted")] * closes] * 3
+    assert (dead.aborted, len(broadcast)) == (0, 0)
 
 
 def test_a_listener_that_raises_at_its_burst_is_not_kept(broadcast: Broadcast) -> None:

@@ -73,73 +73,42 @@ def test_a_client_that_is_behind_misses_events_and_is_told_once(
     assert quick.texts == events(1, 2, 3, 4, 5)
 
 
-def test_a_client_is_told_without_another_event(feed: EventFeed, time: HandTime) -> None:
+def test_a_client_is_told_without_another_event_and_costs_one_timer(feed: EventFeed, time: HandTime) -> None:
     (slow,) = followers(feed)
-    slow.pending = MAX_BEHIND_EVENTS
-    feed.send(event(1))
-    time.forward(5.0)
-    assert slow.texts == []
-    slow.pending = 0
-    time.forward(1.0)
-    time.forward(10.0)
-    assert slow.texts == [LOST]
-
-
-def test_a_client_that_is_behind_again_and_again_costs_one_timer(feed: EventFeed, time: HandTime) -> None:
-    (slow,) = followers(feed)
+    gone = MemoryEventClient()
+    leave = feed.subscribe(gone)
+    gone.pending = MAX_BEHIND_EVENTS
     for _ in range(100):
         slow.pending = MAX_BEHIND_EVENTS
         feed.send(event(1))
         slow.pending = 0
         feed.send(event(2))
     assert slow.texts == [LOST, *events(2)] * 100
+    leave()
     slow.pending = MAX_BEHIND_EVENTS
     feed.send(event(3))
     for _ in range(3):
         time.forward(1.0)
         assert time.waiting_timers == 1
-    slow.pending = 0
+    slow.pending = gone.pending = 0
     time.forward(1.0)
-    assert (slow.texts[-1], time.waiting_timers) == (LOST, 0)
-
-
-def test_a_client_that_left_is_told_nothing(feed: EventFeed, time: HandTime) -> None:
-    slow = MemoryEventClient()
-    leave = feed.subscribe(slow)
-    slow.pending = MAX_BEHIND_EVENTS
-    feed.send(event(1))
-    slow.pending = 0
-    leave()
     time.forward(10.0)
-    assert slow.texts == []
+    assert (slow.texts[200:], gone.texts, time.waiting_timers) == ([LOST], [], 0)
 
 
-def test_all_are_closed_with_the_node(feed: EventFeed) -> None:
-    (client,) = followers(feed)
-    feed.close(1001, "the node is shutting down")
-    feed.send(event(1))
-    assert (client.closed, client.texts) == ([(1001, "the node is shutting down")], [])
-
-
-def test_a_client_that_raises_is_cut_and_harms_nobody(feed: EventFeed, caplog: pytest.LogCaptureFixture) -> None:
-    broken, sound = followers(feed, 2)
+def test_a_client_that_raises_is_cut_and_the_others_are_closed_with_the_node(
+    feed: EventFeed, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, broken_at_the_end, sound = followers(feed, 3)
+    cut: list[bool] = []
     broken.on_send = break_off
+    broken_at_the_end.close = break_off  # type: ignore[method-assign]
+    broken_at_the_end.abort = lambda: cut.append(True)  # type: ignore[method-assign]
     with caplog.at_level(logging.ERROR):
         feed.send(event(1))
         feed.send(event(2))
-    assert sound.texts == events(1, 2)
-    assert len(caplog.records) == 1
-
-
-def test_a_client_that_raises_at_the_end_is_cut_and_the_others_are_closed(
-    feed: EventFeed, caplog: pytest.LogCaptureFixture
-) -> None:
-    broken, sound = followers(feed, 2)
-    cut: list[bool] = []
-    broken.close = break_off  # type: ignore[method-assign]
-    broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
-    with caplog.at_level(logging.ERROR):
+        assert len(caplog.records) == 1
         feed.close(1001, "the node is shutting down")
-    assert sound.closed == [(1001, "the node is shutting down")]
-    assert cut == [True]
-    assert len(caplog.records) == 1
+    feed.send(event(3))
+    assert (sound.texts, sound.closed) == (events(1, 2), [(1001, "the node is shutting down")])
+    assert (cut, len(caplog.records)) == ([True], 2)
