@@ -46,15 +46,6 @@ async def test_a_title_is_reported_with_the_frame_that_it_begins_in() -> None:
     assert [event["title"] for event in bench.events.named("StreamTitle")] == ["One", "Two"]
 
 
-async def test_titles_of_a_source_that_was_left_are_not_emitted() -> None:
-    bench = live_player("a", "b")
-    bench.titled(1, 4, "One")
-    bench.player.do(Requests.skip)
-    bench.begin(2)
-    bench.tick(10)
-    assert bench.events.named("StreamTitle") == []
-
-
 # Streams that come next
 
 
@@ -90,6 +81,18 @@ def of_two_seconds() -> PlayerBench:
     return bench
 
 
+def of_a_retry() -> PlayerBench:
+    """The next attempt is made after two seconds, in the event loop's own time."""
+    bench = PlayerBench("a")
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
+    bench.start()
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.audio(10, 0, position=10 * FRAME_SAMPLES, marks=[(INTERRUPTED, 10, 1)])
+    bench.tick(12)
+    bench.failed(2, CONNECTION_LOST)  # it was opened while the end was sent
+    return bench
+
+
 def goes_on(bench: PlayerBench) -> None:
     bench.audio(10, 10)
     bench.tick(12)
@@ -105,31 +108,39 @@ HAPPENS: Mapping[str, Callable[[PlayerBench], object]] = {
     "end": lambda bench: bench.audio(100, 0, position=0, marks=[(END, 100, 1)]),
     "free": lambda bench: bench.opener.free.set(),
 }
-STUCK, FAILED = "stuck: the decoder is busy", "failed: read"
+STUCK, FAILED, LOST = "stuck: the decoder is busy", "failed: read timeout", "failed: read connection_lost"
 OPENING, RESOLVING = "stuck: the source is being opened", "stuck: the page is being resolved"
 
 
 @pytest.mark.parametrize(
     ("begin", "story"),
     [
+        # is told after 10 s and once
         (stalled, [9.7, 0.4, STUCK, 10]),
+        # is given up after 30
         (stalled, [29, STUCK, 2, FAILED, 100]),
+        # ends with sound
         (stalled, [15, STUCK, "sound", 9, 2, STUCK]),
+        # is not counted in a pause
         (stalled, [8, "pause", 100, "play", 9, 2, STUCK, "pause", 100, "play", 19, 2, FAILED]),
+        # gone
         (stalled, [5, "delete", 100]),
-        (partial(PlayerBench, "silent"), ["comes", 9.9, 0.2, OPENING, 19.8, 0.2, "failed: connect", 100]),
-        (partial(PlayerBench, "a"), ["comes", 25, STUCK, "opened", 4.9, 0.2, "failed: decode"]),
+        # from the start on
+        (partial(PlayerBench, "silent"), ["comes", 9.9, 0.2, OPENING, 19.8, 0.2, "failed: connect timeout", 100]),
+        # with a source that opens and gives nothing
+        (partial(PlayerBench, "a"), ["comes", 25, STUCK, "opened", 4.9, 0.2, "failed: decode timeout"]),
+        # from the first listener on
         (partial(PlayerBench, "silent", wait_ms=60_000), [59, "comes", 9, 2, OPENING]),
+        # from the end of a pause on
         (partial(PlayerBench, "silent"), ["pause", "comes", 100, "play", 9, 2, OPENING]),
+        # from the track's turn on
         (of_two_seconds, [1.9, "end", 9, 2, OPENING]),
-        (partial(PlayerBench, "queued"), ["comes", 100, "free", 9.9, 0.2, RESOLVING, 20, "failed: resolve"]),
+        # not in the delay of a retry
+        (of_a_retry, [LOST, LOST, 100, "delete"]),
+        # from the resolver's turn on
+        (partial(PlayerBench, "queued"), ["comes", 100, "free", 9.9, 0.2, RESOLVING, 20, "failed: resolve timeout"]),
     ],
-    ids=[
-        "is told after 10 s and once", "is given up after 30", "ends with sound", "is not counted in a pause", "gone",
-        "from the start on", "with a source that opens and gives nothing", "from the first listener on",
-        "from the end of a pause on", "from the track's turn on", "from the resolver's turn on",
-    ],
-)  # fmt: skip
+)
 async def test_a_stall(begin: Callable[[], PlayerBench], story: list[float | str]) -> None:
     """Seconds that pass, what happens then, and what is told; nothing else is told."""
     bench = begin()
@@ -148,7 +159,9 @@ async def test_a_stall(begin: Callable[[], PlayerBench], story: list[float | str
 
 def told_of_stalls(bench: PlayerBench) -> list[str]:
     return [
-        f"stuck: {event['cause']}" if event["op"] == "TrackStuck" else f"failed: {event['error']['stage']}"
+        f"stuck: {event['cause']}"
+        if event["op"] == "TrackStuck"
+        else f"failed: {event['error']['stage']} {event['error']['code']}"
         for event in bench.events.events
         if event["op"] in ("TrackStuck", "TrackException")
     ]
@@ -187,57 +200,20 @@ async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_tak
     assert len(bench.events.named("TrackException")) == 1
 
 
-# Sources that never start
-
-
-async def test_a_track_that_does_not_begin_is_told_of_in_full_and_the_next_one_plays() -> None:
-    bench = PlayerBench("silent", "b")
-    bench.listen()
-    await bench.settle()
-    bench.time.forward(31)
-    (stuck,), (failure,) = (bench.events.named(op) for op in ("TrackStuck", "TrackException"))
-    assert stuck["thresholdMs"] == 10_000
-    assert failure["error"]["code"] == "timeout"
-    assert "30 seconds" in failure["error"]["message"]
-    assert "sources.start_timeout_s" in failure["error"]["hint"]
-    assert [event["reason"] for event in bench.events.named("TrackEnd")] == ["loadFailed"]
-    assert shown(bench).title == "b"
-    await bench.settle()
-    bench.begin(2, frames=20)
-    bench.tick(12)
-    assert bench.player.status().state == "playing"
-    assert len(told_of_stalls(bench)) == 2
-
-
-async def test_the_delay_before_a_retry_does_not_count() -> None:
-    bench = PlayerBench("a")
-    bench.player.do(Requests.set_loop, LoopMode.TRACK)
-    bench.start(10)
-    bench.failed(1, CONNECTION_LOST, gave_audio=True)
-    bench.audio(10, 0, position=10 * FRAME_SAMPLES, marks=[(INTERRUPTED, 10, 1)])
-    bench.tick(12)
-    bench.failed(2, CONNECTION_LOST)  # it was opened while the end was sent
-    assert [event["reason"] for event in bench.events.named("TrackEnd")] == ["loadFailed"] * 2
-    await bench.settle()  # the next attempt is made after two seconds, in the event loop's own time
-    bench.time.forward(100)
-    assert not bench.events.named("TrackStuck")
-    await bench.player.delete()
-
-
 # Pauses of live streams
 
 
-async def test_a_short_pause_goes_on_with_what_is_here() -> None:
-    bench = live_player()
-    bench.tick(3)
-    bench.player.do(Requests.pause)
-    bench.time.forward(9.5)
-    bench.player.do(Requests.play)
-    bench.tick(4)
-    assert bench.listener.messages[:7] == [frame(number) for number in range(7)]
-    assert len(bench.pool.sessions) == 1
-    bench.time.forward(1)
-    assert DropSource(1, 1) not in bench.session.orders
+async def test_a_short_pause_goes_on_with_what_is_here_and_that_of_a_file_may_be_long() -> None:
+    for bench, pause_s in ((live_player(), 9.5), (playing("a"), 1000)):
+        bench.tick(3)
+        bench.player.do(Requests.pause)
+        bench.time.forward(pause_s)
+        bench.player.do(Requests.play)
+        bench.tick(4)
+        assert bench.listener.messages[:7] == [frame(number) for number in range(7)]
+        bench.time.forward(1)
+        assert len(bench.pool.sessions) == 1
+        assert DropSource(1, 1) not in bench.session.orders
 
 
 async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -> None:
@@ -249,7 +225,8 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
     bench.player.do(Requests.pause)
     bench.time.forward(10.5)
     assert bench.pool.owners == {}, "the session is closed"
-    assert bench.player.status().position_ms == 80
+    bench.pool.lose()  # the death of its process changes nothing
+    assert (bench.player.status().position_ms, len(bench.pool.sessions)) == (80, 1)
     bench.player.do(Requests.play)
     await bench.settle()
     assert len(bench.pool.sessions) == 2
@@ -266,63 +243,24 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
     assert shown(bench).title == "One"
 
 
-async def long_paused(*names: str) -> PlayerBench:
-    bench = live_player(*names)
+async def test_a_station_that_is_skipped_to_in_a_long_pause_is_let_go_as_well() -> None:
+    bench = live_player("a", "b")
     await bench.settle()
     bench.player.do(Requests.pause)
     bench.time.forward(11)
-    return bench
-
-
-async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
-    bench = await long_paused("a", "b")
     bench.player.do(Requests.skip)
     await bench.settle()
     assert bench.started_at == {2: 0}
-    bench.begin(2)
-    bench.player.do(Requests.play)
-    bench.tick(5)
-    assert shown(bench).title == "b"
-    assert len(bench.listener) > 0
-
-
-async def test_the_station_after_a_skip_is_let_go_as_well() -> None:
-    """Its track knows from the last time that it is live."""
-    bench = live_player("a", "b")
-    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
-    bench.player.do(Requests.skip)
-    bench.opened(2)
-    await bench.settle()
-    bench.player.do(Requests.pause)
-    bench.player.do(Requests.skip)
-    await bench.settle()
-    assert bench.started_at[3] == 0
+    bench.opened_live(2, "Other FM")
     bench.time.forward(9)
     assert bench.pool.owners
     bench.time.forward(2)
     assert not bench.pool.owners
-
-
-async def test_a_file_may_be_paused_for_long() -> None:
-    bench = playing("a")
+    bench.player.do(Requests.play)
+    await bench.settle()
+    assert (shown(bench).title, bench.started_at) == ("Other FM", {2: 0})
     bench.player.do(Requests.pause)
-    bench.time.forward(1000)
-    bench.player.do(Requests.play)
-    bench.tick(5)
-    assert len(bench.pool.sessions) == 1
-    assert len(bench.listener) > 0
-
-
-async def test_a_process_that_dies_in_a_long_pause_changes_nothing() -> None:
-    bench = await long_paused()
-    bench.pool.lose()
-    assert len(bench.pool.sessions) == 1
-    bench.player.do(Requests.play)
-    assert len(bench.pool.sessions) == 2
-
-
-async def test_delete_in_a_long_pause() -> None:
-    bench = await long_paused()
+    bench.time.forward(11)
     await bench.player.delete()
     assert bench.events.ops[-1] == "PlayerDelete"
     assert bench.time.waiting_timers == 0
