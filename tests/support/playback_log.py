@@ -19,7 +19,7 @@ from tonearm.core.events import (
     TrackStart,
     TrackStuck,
 )
-from tonearm.core.failure import SILENT_FOR_TOO_LONG, own_error
+from tonearm.core.failure import own_error
 from tonearm.core.play_queue import DropAction, LoopMode, PlayedTrack, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
@@ -104,36 +104,10 @@ def playing_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
 SONG: Final = SourceFacts(length_ms=60_000, is_seekable=True)
 
 
-def stopped_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
-    """A player that played the first of `names`, as source 1, and was stopped."""
-    log = playing_player(names, mode)
-    log.do(log.playback.stop())
-    return log
-
-
-def failed_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
-    """A player that gave up after five failures in a row: the first of `names` is the fifth, the others wait."""
-    log = loading_player("1234" + names, mode)
-    for source in range(1, 6):
-        log.do(log.playback.failed(log.close(source), FILE_MISSING))
-    return log
-
-
 def sound(log: PlaybackLog, source: SourceId) -> list[str]:
     """The source opens and its first frame is sent."""
     log.do(log.playback.opened(source, SONG))
     return log.do(log.playback.first_frame(source))
-
-
-def paused_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
-    log = playing_player(names, mode)
-    log.do(log.playback.pause())
-    return log
-
-
-def entries(names: str) -> tuple[Track, ...]:
-    """What a playlist has in it."""
-    return tuple(make_track(name, lists=("",)) for name in names)
 
 
 def names_queued(playback: Playback) -> str:
@@ -167,9 +141,6 @@ PLAYERS: Final[Mapping[str, Callable[[str, LoopMode], PlaybackLog]]] = {
     "new": new_player,
     "loading": loading_player,
     "playing": playing_player,
-    "paused": paused_player,
-    "stopped": stopped_player,
-    "failed": failed_player,
 }
 FACTS: Final = {
     "": SONG,
@@ -179,54 +150,48 @@ FACTS: Final = {
 FAILURES: Final = {
     "missing": FILE_MISSING,
     "lost": CONNECTION_LOST,
-    "silent": SILENT_FOR_TOO_LONG,
     "error": own_error(LookupError("samples 5 to 6")),
 }
 
 Verb = Callable[..., Outcome | list[str]]
 
 
-def _verbs(log: PlaybackLog) -> dict[str, Verb]:
-    """What may happen to a player, by the words that stories have for it. What is said of a source closes it, where it
-    is gone by itself."""
+def _verb(log: PlaybackLog, word: str) -> Verb:
+    """What may happen to a player, by the words that stories have for it: those of the rules, and these. What is said
+    of a source closes it, where it is gone by itself."""
     player = log.playback
 
     def close(source: str) -> SourceId:
         return log.close(int(source))
 
-    return {
+    verbs: dict[str, Verb] = {
         "clock": player.start_clock,
-        "play": player.play,
-        "pause": player.pause,
-        "stop": player.stop,
-        "skip": player.skip,
-        "previous": player.previous,
-        "delete": player.delete,
         "seek": lambda to_ms: player.seek(int(to_ms)),
         "loop": lambda mode: player.set_loop(LoopMode(mode)),
-        "enqueue": lambda names, at=None: player.enqueue(*map(make_track, names), index=at and int(at)),
+        "enqueue": lambda names: player.enqueue(*map(make_track, names)),
         "clear": player.clear_queue,
         "due": player.next_is_due,
-        "underrun": player.underrun,
-        "recovered": player.recovered,
         "opened": lambda source, facts="": player.opened(int(source), FACTS[facts]),
         "frame": lambda source: player.first_frame(int(source)),
         "sounds": lambda source: sound(log, int(source)),
         "ends": lambda source: player.ended(close(source)),
         "fails": lambda source, why="missing": player.failed(close(source), FAILURES[why]),
         "breaks": lambda source, why="lost": player.failed(close(source), FAILURES[why]),
-        "lists": lambda source, names: player.expanded(close(source), entries(names)),
+        "lists": lambda source, names: player.expanded(
+            close(source), tuple(make_track(name, lists=("",)) for name in names)
+        ),
         "titled": lambda source, title: player.retitled(int(source), title),
         "stuck": lambda source: player.stuck(int(source), 10_000, "connecting again"),
     }
+    verb: Verb = verbs[word] if word in verbs else getattr(player, word)
+    return verb
 
 
 def _answers(log: PlaybackLog) -> dict[str, str]:
     """What stories ask of a player. It `is` in a state, with a track and a queue."""
     player = log.playback
-    paused = " paused" if player.paused else ""
     return {
-        "is": f"{player.state}{paused} {player.current.id} {names_queued(player)}".rstrip(),
+        "is": f"{player.state} {player.current.id} {names_queued(player)}".rstrip(),
         "at": str(player.position_ms),
         "open": ", ".join(f"{source} {name}" for source, name in log.open_sources.items()),
         "ahead": str(player.next_source or ""),
@@ -263,7 +228,7 @@ def _done(log: PlaybackLog, word: str, *others: str) -> str:
     if word in (answers := _answers(log)):
         return answers[word] or "nothing"
     try:
-        led_to = _verbs(log)[word](*others)
+        led_to = _verb(log, word)(*others)
     except RequestError as error:
         return f"refused {type(error).__name__}"
     return ", ".join(led_to if isinstance(led_to, list) else log.do(led_to))
