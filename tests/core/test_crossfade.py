@@ -42,24 +42,16 @@ def test_a_track_whose_end_is_a_guess_does_not_fade_before_it_unless_it_is_skipp
     assert fade_of_skip(skipping, guessed, 20_000, track(60_000)) == FadeTime(20_000, 5_000)
 
 
-def test_without_the_wish_for_it_a_skip_does_not_fade() -> None:
-    assert fade_of_skip(FIVE, track(60_000), 20_000, track(60_000)) is None
-
-
 @pytest.mark.parametrize(
     ("rate", "here_ms", "there_ms", "expected"),
     [
         (1.0, 60_000, 30_000, FadeTime(55_000, 5_000)),
         (1.0, 8_000, 60_000, FadeTime(4_000, 4_000)),  # at most half of either track
         (1.0, 60_000, 3_001, FadeTime(58_500, 1_500)),
-        (2.0, 60_000, 60_000, FadeTime(50_000, 5_000)),
-        (0.5, 60_000, 60_000, FadeTime(57_500, 5_000)),
         (1.5, 60_000, 60_001, FadeTime(52_500, 5_000)),
         (2.0, 12_000, 60_000, FadeTime(6_000, 3_000)),  # half of the 6 s that the track is heard
         (2.0, 60_000, 12_000, FadeTime(54_000, 3_000)),
         (0.5, 6_000, 60_000, FadeTime(3_500, 5_000)),  # heard for 12 s, of which half is more
-        (0.25, 60_000, 60_001, FadeTime(58_750, 5_000)),
-        (1.3, 60_000, 60_000, FadeTime(53_500, 5_000)),
         (1.7, 9_001, 60_000, FadeTime(4_501, 2_647)),
     ],
 )
@@ -73,46 +65,28 @@ def test_it_ends_with_the_track_that_goes_and_has_its_length_in_time_heard(
 
 
 @pytest.mark.parametrize(
-    ("from_ms", "rate", "expected"),
+    ("from_ms", "rate", "at_end", "of_skip_ms"),
     [
-        (0, 1.0, FadeTime(55_000, 5_000)),
-        (55_000, 1.0, FadeTime(55_000, 5_000)),
-        (55_001, 1.0, FadeTime(55_001, 4_999, is_late=True)),
-        (58_000, 1.0, FadeTime(58_000, 2_000, is_late=True)),
-        (59_900, 1.0, FadeTime(59_900, 100, is_late=True)),
-        (59_901, 1.0, None),
-        (60_000, 1.0, None),
-        (70_000, 1.0, None),
-        (49_000, 2.0, FadeTime(50_000, 5_000)),
-        (52_000, 2.0, FadeTime(52_000, 4_000, is_late=True)),
-        (59_800, 2.0, FadeTime(59_800, 100, is_late=True)),
-        (59_801, 2.0, None),
-        (57_000, 0.5, FadeTime(57_500, 5_000)),
-        (58_000, 0.5, FadeTime(58_000, 4_000, is_late=True)),
+        (55_000, 1.0, FadeTime(55_000, 5_000), 5_000),
+        (55_001, 1.0, FadeTime(55_001, 4_999, is_late=True), 4_999),
+        (59_900, 1.0, FadeTime(59_900, 100, is_late=True), 100),
+        (59_901, 1.0, None, 99),
+        (60_000, 1.0, None, None),
+        (49_000, 2.0, FadeTime(50_000, 5_000), 5_000),
+        (52_000, 2.0, FadeTime(52_000, 4_000, is_late=True), 4_000),
+        (59_800, 2.0, FadeTime(59_800, 100, is_late=True), 100),
+        (59_801, 2.0, None, 99),
+        (57_000, 0.5, FadeTime(57_500, 5_000), 5_000),
+        (58_000, 0.5, FadeTime(58_000, 4_000, is_late=True), 4_000),
     ],
 )
-def test_behind_its_beginning_only_its_rest_is_left(from_ms: int, rate: float, expected: FadeTime | None) -> None:
-    assert fade_at_end(FIVE, track(60_000), track(60_000), rate, from_ms) == expected
-
-
-@pytest.mark.parametrize(
-    ("rate", "position_ms", "expected"),
-    [
-        (1.0, 20_000, FadeTime(20_000, 5_000)),
-        (1.0, 58_000, FadeTime(58_000, 2_000)),
-        (1.0, 60_000, None),
-        (2.0, 20_000, FadeTime(20_000, 5_000)),
-        (2.0, 52_000, FadeTime(52_000, 4_000)),
-        (0.5, 58_000, FadeTime(58_000, 4_000)),
-        (0.5, 57_000, FadeTime(57_000, 5_000)),
-        (2.0, 60_000, None),
-    ],
-)
-def test_a_skip_fades_from_where_it_is_for_what_is_heard_of_the_rest(
-    rate: float, position_ms: int, expected: FadeTime | None
+def test_behind_its_beginning_only_its_rest_is_left_and_a_skip_fades_from_where_it_is(
+    from_ms: int, rate: float, at_end: FadeTime | None, of_skip_ms: int | None
 ) -> None:
-    settings = CrossfadeSettings(5_000, on_skip=True)
-    assert fade_of_skip(settings, track(60_000), position_ms, track(60_000), rate) == expected
+    assert fade_at_end(FIVE, track(60_000), track(60_000), rate, from_ms) == at_end
+    of_skip = fade_of_skip(replace(FIVE, on_skip=True), track(60_000), from_ms, track(60_000), rate)
+    assert of_skip == (of_skip_ms and FadeTime(from_ms, of_skip_ms))
+    assert fade_of_skip(FIVE, track(60_000), from_ms, track(60_000), rate) is None
 
 
 def test_a_change_keeps_what_it_does_not_name() -> None:

@@ -96,27 +96,6 @@ def test_what_lists_led_to_a_track_comes_back(replaced: str, with_: str, lists: 
     assert (again.refusal_as_playlist is None) is (lists < 2)
 
 
-@pytest.mark.parametrize(
-    ("mode", "passed_ms", "current", "position_ms", "queue"),
-    [
-        (LoopMode.NONE, -5, "a", 10_000, "bc"),
-        (LoopMode.NONE, 49_999, "a", 59_999, "bc"),
-        (LoopMode.NONE, 50_000, "b", 0, "c"),
-        (LoopMode.NONE, 115_000, "c", 5_000, ""),
-        (LoopMode.TRACK, 115_000, "a", 5_000, "bc"),
-        (LoopMode.QUEUE, 235_000, "b", 5_000, "ca"),
-    ],
-)
-def test_time_passes_over_the_ends_of_known_tracks(
-    mode: LoopMode, passed_ms: int, current: str, position_ms: int, queue: str
-) -> None:
-    now = played_on(snapshot_of("abc", mode), 1_000, 1_000 + passed_ms)
-    assert now.current is not None
-    assert (now.current.track.id, now.position_ms) == (current, position_ms)
-    assert "".join(queued.track.id for queued in now.queue) == queue
-    assert now.state is PlayerState.PLAYING
-
-
 class Part(NamedTuple):
     """A track: the part of its file that it plays, and the file's length; None where that is not known."""
 
@@ -157,19 +136,15 @@ MIDDLE = Part(start_ms=20_000, end_ms=40_000)
         # The next one begins where the fade does, 8 s before the end.
         (fading(WHOLE, WHOLE), 41_999, "a", 51_999),
         (fading(WHOLE, WHOLE), 42_000, "b", 0),
-        (fading(WHOLE, WHOLE), 50_000, "b", 8_000),
         (fading(WHOLE, WHOLE, WHOLE), 42_000 + 52_000, "c", 0),
         # The last one has nothing to fade into.
-        (fading(WHOLE), 49_999, "a", 59_999),
         (fading(WHOLE, WHOLE), 42_000 + 59_999, "b", 59_999),
         # Loops: a track fades into itself, and the ended one comes back.
         (fading(WHOLE, WHOLE, mode=LoopMode.TRACK), 42_000 + 52_000 + 1_000, "a", 1_000),
         (fading(SHORT, mode=LoopMode.TRACK, position_ms=0), 12_345, "a", 2_345),
-        (fading(WHOLE, mode=LoopMode.QUEUE), 42_000, "a", 0),
         (fading(WHOLE, WHOLE, mode=LoopMode.QUEUE), 42_000 + 52_000 + 52_000 + 7, "b", 7),
         # Parts of files: positions are the file's.
         (fading(MIDDLE, MIDDLE, position_ms=25_000), 6_999, "a", 31_999),
-        (fading(MIDDLE, MIDDLE, position_ms=25_000), 7_500, "b", 20_500),
         (fading(MIDDLE, mode=LoopMode.TRACK, position_ms=25_000), 7_000 + 12_000 + 500, "a", 20_500),
         (fading(Part(None, end_ms=30_000), WHOLE), 12_000, "b", 0),
         # The fade's length is time heard, positions are the file's.
@@ -177,16 +152,21 @@ MIDDLE = Part(start_ms=20_000, end_ms=40_000)
         (fading(WHOLE, WHOLE, speed=2.0), 17_500, "b", 1_000),
         # With a length that is not known, or a track that waits to be tried again, they join.
         (fading(WHOLE, UNKNOWN), 49_999, "a", 59_999),
+        (fading(WHOLE, UNKNOWN), 90_000, "b", 0),
         (fading(WHOLE, RADIO), 49_999, "a", 59_999),
-        (fading(UNKNOWN, WHOLE), 59_000, "a", 10_000),
         (fading(RADIO, WHOLE), 59_000, "a", 69_000),
         (fading(WHOLE, Part(failures=2)), 49_999, "a", 59_999),
         # Behind the begin of the fade its rest is left.
         (fading(WHOLE, WHOLE, position_ms=58_000), 1_000, "b", 999),
-        (fading(WHOLE, WHOLE, duration_ms=0), 49_999, "a", 59_999),
         # Behind an estimated length the end is not known.
         (fading(WHOLE, WHOLE, position_ms=61_000), 5_000, "a", 61_000),
         (fading(Part(end_ms=90_000), WHOLE, position_ms=61_000), 5_000, "a", 66_000),
+        # Without fades they join, what is paused stands, and a clock that goes back changes nothing.
+        (snapshot_of("abc"), 50_000 + 65_000, "c", 5_000),
+        (snapshot_of("abc", LoopMode.TRACK), 115_000, "a", 5_000),
+        (snapshot_of("abc", LoopMode.QUEUE), 235_000, "b", 5_000),
+        (replace(snapshot_of("ab"), paused=True), 90_000, "a", 10_000),
+        (snapshot_of("ab"), -5, "a", 10_000),
     ],
 )
 def test_in_the_absence_tracks_fade_into_each_other_as_they_do_otherwise(
@@ -195,35 +175,30 @@ def test_in_the_absence_tracks_fade_into_each_other_as_they_do_otherwise(
     now = played_on(snapshot, 1_000, 1_000 + passed_ms)
     assert now.current is not None
     assert (now.current.track.id, now.position_ms) == (current, position_ms)
-
-
-def test_a_track_that_faded_out_ended_where_the_next_one_began() -> None:
-    now = played_on(fading(WHOLE, WHOLE), 1_000, 50_000)
-    assert [(played.track.id, played.ended_at_ms) for played in now.history] == [("a", 43_000)]
+    assert now.state is PlayerState.PLAYING
+    tracks = {track.track.id for track in (now.current, *now.queue, *(played.queued_track for played in now.history))}
+    assert tracks == {queued.track.id for queued in (snapshot.current, *snapshot.queue) if queued}
 
 
 def test_a_player_whose_queue_is_over_is_idle_and_has_its_history() -> None:
     now = played_on(snapshot_of("ab"), 1_000, 500_000)
     assert (now.state, now.position_ms) == (PlayerState.IDLE, 60_000)
     assert [(played.track.id, played.ended_at_ms) for played in now.history] == [("b", 111_000), ("a", 51_000)]
+    faded = played_on(fading(WHOLE, WHOLE), 1_000, 50_000)
+    assert [(played.track.id, played.ended_at_ms) for played in faded.history] == [("a", 43_000)]
 
 
-def test_a_track_whose_length_nobody_knows_begins_when_its_turn_comes() -> None:
-    snapshot = playing_player("ab").playback.snapshot()
-    now = played_on(snapshot, 0, 100_000)
-    assert now.current is not None
-    assert (now.current.track.id, now.position_ms) == ("b", 0)
+def restored(snapshot: PlayerSnapshot) -> Playback:
+    playback = Playback("player", None, {}, snapshot=read_back(snapshot))
+    playback.begin()
+    playback.start_clock()
+    return playback
 
 
-def test_what_is_paused_stands_and_another_speed_counts() -> None:
-    log = playing_player("a")
-    log.do(log.playback.change_filters(FilterChange(effects={"timescale": Timescale(speed=2.0)})))
-    assert played_on(log.playback.snapshot(), 0, 10_000).position_ms == 20_000
-    log.do(log.playback.pause())
-    assert played_on(log.playback.snapshot(), 0, 10_000).position_ms == 0
-
-
-def test_a_player_that_is_still_loading_since_it_was_restored_plays_on_and_others_that_load_do_not() -> None:
+@pytest.mark.parametrize("request_", [Playback.pause, Playback.stop, Playback.skip])
+def test_a_player_that_is_still_loading_since_it_was_restored_plays_on_and_others_that_load_do_not(
+    request_: Callable[[Playback], Outcome],
+) -> None:
     """Not even one that sounded: its source is slow, and nobody knows for how long it would have been."""
     log = playing_player("a")
     log.do(log.playback.underrun())
@@ -231,40 +206,24 @@ def test_a_player_that_is_still_loading_since_it_was_restored_plays_on_and_other
         assert waiting.state is PlayerState.LOADING
         assert played_on(waiting.snapshot(), 0, 5_000) == waiting.snapshot()
 
-    log = playing_player("a")
-    log.playback.position_ms = 10_000
-    restored = Playback("player", None, {}, snapshot=read_back(log.playback.snapshot()))
-    restored.begin()
-    restored.start_clock()
-    assert restored.state is PlayerState.LOADING
-    again = Playback("player", None, {}, snapshot=played_on(read_back(restored.snapshot()), 0, 5_000))
-    assert again.position_ms == 15_000
-    again.begin()
-    again.start_clock()
-    assert played_on(again.snapshot(), 0, 70_000).state is PlayerState.IDLE
+    again = restored(played_on(restored(snapshot_of("ab")).snapshot(), 0, 5_000))
+    assert (again.position_ms, again.state) == (15_000, PlayerState.LOADING)
+    assert played_on(again.snapshot(), 0, 170_000).state is PlayerState.IDLE
+    told_otherwise = restored(again.snapshot())
+    request_(told_otherwise)
+    assert not told_otherwise.snapshot().moves
     again.opened(1, SONG)
     again.first_frame(1)
     again.underrun()
     assert not again.snapshot().moves
 
 
-@pytest.mark.parametrize("request_", [Playback.pause, Playback.stop, Playback.skip])
-def test_one_that_was_told_otherwise_while_it_loaded_does_not_play_on(request_: Callable[[Playback], Outcome]) -> None:
-    restored = Playback("player", None, {}, snapshot=playing_player("ab").playback.snapshot())
-    restored.begin()
-    restored.start_clock()
-    assert restored.snapshot().moves
-    request_(restored)
-    assert not restored.snapshot().moves
-
-
 def test_how_players_resume() -> None:
     snapshot = snapshot_of("a")
+    failed = replace(snapshot, state=PlayerState.FAILED)
     assert resumed(snapshot, Resume.PLAYING) == snapshot
     assert resumed(snapshot, Resume.PAUSED) == replace(snapshot, paused=True)
-    assert resumed(snapshot, Resume.NEVER).state is PlayerState.IDLE
-    failed = replace(snapshot, state=PlayerState.FAILED)
-    assert resumed(failed, Resume.NEVER) == failed
+    assert (resumed(snapshot, Resume.NEVER).state, resumed(failed, Resume.NEVER)) == (PlayerState.IDLE, failed)
 
 
 def test_all_that_is_set_comes_back() -> None:
@@ -290,6 +249,10 @@ def test_a_path_that_no_folder_was_found_for_yet_can_be_read_again(uri: str) -> 
     assert again.current.track.uri == track.uri
 
 
+def with_id(name: str) -> JsonObject:
+    return {"current": name, "tracks": [{"id": name, "uri": "/a.wav"}], "queue": []}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -298,22 +261,14 @@ def test_a_path_that_no_folder_was_found_for_yet_can_be_read_again(uri: str) -> 
         ({"queue": ["a", "b"]}, "`current` is in `queue`"),
         ({"queue": ["b", "b"]}, "twice"),
         ({"tracks": [{"id": "a", "uri": "/a.wav"}, {"id": "a", "uri": "/b.wav"}]}, "twice"),
-        *(
-            ({"current": name, "tracks": [{"id": name, "uri": "/a.wav"}], "queue": []}, "cannot be named in a path")
-            for name in ("a/b c\n", "ü", "..", "a?b", "50%", "a\n")
-        ),
+        *((with_id(name), "cannot be named in a path") for name in ("a/b c\n", "ü", "..", "a?b", "50%", "a\n")),
     ],
 )
 def test_a_record_of_what_no_player_has_is_refused(changes: JsonObject, words: str) -> None:
     record = state_out(snapshot_of("ab"), 1)
-    read_state(record)
     with pytest.raises(BadRequest, match=words):
         read_state({**record, **changes})
-
-
-@pytest.mark.parametrize("name", ["7f6b0d0e-3f0a-4e5e-9d0c-6c1f5b0a9d11", "a", "Song.1_~:@+-"])
-def test_an_id_that_a_path_can_name_is_taken(name: str) -> None:
-    record: JsonObject = {**state_out(snapshot_of("a"), 1), "current": name, "tracks": [{"id": name, "uri": "/a.wav"}]}
-    _, snapshot = read_state(record)
-    assert snapshot.current is not None
-    assert snapshot.current.track.id == name
+    for name in ("7f6b0d0e-3f0a-4e5e-9d0c-6c1f5b0a9d11", "a", "Song.1_~:@+-"):
+        current = read_state({**record, **with_id(name)})[1].current
+        assert current is not None
+        assert current.track.id == name
