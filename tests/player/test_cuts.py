@@ -55,8 +55,8 @@ class Bench(RenderingBench):
 
     def mute(self, source: int) -> None:
         """That one is silent."""
-        pcm_of = self._pcm_of
-        self._pcm_of = lambda number: bytes(len(pcm_of(number))) if number == source else pcm_of(number)
+        pcm_of = self.pool.pcm_of
+        self.pool.pcm_of = lambda number: bytes(len(pcm_of(number))) if number == source else pcm_of(number)
 
     def frames(self, first: int = 0) -> list[HeardFrame]:
         found = []

@@ -118,7 +118,7 @@ class Bench(RenderingBench):
         ear = Ear(form, burst_ms, self.tick_count, self.sounded)
         ear.leave = self.player.attach(ear.sink)
         if form == "mp3":
-            late_frames = GRANT_STEP_FRAMES + (LAG_FRAMES if self.holds_encoded else 0)
+            late_frames = GRANT_STEP_FRAMES + (LAG_FRAMES if self.pool.holds_encoded else 0)
             ear.late_ms = late_frames * FRAME_MS + (MP3_DELAY_SAMPLES + MP3_FRAME_SAMPLES) / 48
         self.ears.append(ear)
 
@@ -139,8 +139,8 @@ class Bench(RenderingBench):
                     ahead_ms = ear.heard_ms - passed_ms - ear.message_ms - ear.late_ms
                     assert ahead_ms <= ear.sink.burst_ms, f"{ear.form} is ahead of time"
             self.starved, self.lagging = max(0, self.starved - 1), max(0, self.lagging - 1)
-            self.holds_encoded = self.lagging > 0
-            self._tell_encoded()
+            self.pool.holds_encoded = self.lagging > 0
+            self.pool.tell_encoded()
             if not self.starved:
                 wanted = self.tick_count + AHEAD_FRAMES
                 self.decode((wanted - self.decoded_to) * FRAME_SAMPLES)

@@ -53,7 +53,7 @@ def frame(number: int, voice: int = 0) -> bytes:
 
 
 class HandSession(PoolSession):
-    """Writes down what the node says."""
+    """Writes down what the node says. What comes of it, the test says, or `take` and `render` of another kind."""
 
     process_id = 1
 
@@ -61,6 +61,7 @@ class HandSession(PoolSession):
         self.id = session_id
         self._pool = pool
         self.orders: list[FromNode] = []
+        self._taken = 0
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
         if descriptor is not None:
@@ -76,7 +77,17 @@ class HandSession(PoolSession):
             owner.receive(message)
 
     def work(self) -> bool:
-        """Does what the node has said. True when there was something to do, which a test does itself here."""
+        """Does what the node has said. True when there was something to do."""
+        orders = self.orders[self._taken :]
+        self._taken += len(orders)
+        for order in orders:
+            self.take(order)
+        return self.render() or bool(orders)
+
+    def take(self, order: FromNode) -> None: ...
+
+    def render(self) -> bool:
+        """True when there was something to render."""
         return False
 
 
@@ -104,6 +115,10 @@ class HandPool(DecoderPool):
 
     def new_session(self, session_id: int) -> HandSession:
         return HandSession(session_id, self)
+
+    @property
+    def working(self) -> list[HandSession]:
+        return [session for session in self.sessions if session.id in self.owners]
 
     def forget(self, owner: SessionOwner) -> None:
         self.waiting = [waiting for waiting in self.waiting if waiting is not owner]
@@ -209,6 +224,21 @@ class PlayerBench:
     async def settle(self) -> bool:
         """Lets openings come to their end. True when there was something to do."""
         return await self._settling.settle()
+
+    async def pump(self) -> None:
+        """Lets the decoder do what the node has told it, and the node take in what comes of it."""
+        for _ in range(4):
+            goes_on = await self.settle()
+            for session in self.pool.working:
+                goes_on |= session.work()
+            if not goes_on:
+                return
+
+    async def ticks(self, frames: int) -> None:
+        """So many ticks, with a decoder that is quick."""
+        for _ in range(frames):
+            self.tick()
+            await self.pump()
 
     async def lose(self, suspect_sources: tuple[int, ...] = ()) -> None:
         """The process dies, and what comes of that is done."""

@@ -2,9 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from tests.support.player_bench import HandSession, PlayerBench
+from tests.support.player_bench import HandPool, HandSession, PlayerBench
 from tests.support.session_bench import StoredSource, render_all
 from tonearm.core.frame import ms_of_samples
 from tonearm.core.track import Track
@@ -13,7 +12,6 @@ from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     Burst,
     Decoded,
-    DropSource,
     Encoded,
     FirstAudio,
     Flush,
@@ -50,103 +48,86 @@ class HeldSource(StoredSource):
         return True
 
 
-@dataclass(slots=True)
-class _Running:
-    session: RenderSession
-    sources: dict[int, HeldSource] = field(default_factory=dict)
-    done: int = 0  # of the node's orders
+class RenderingSession(HandSession):
+    def __init__(self, session_id: int, pool: "RenderingPool") -> None:
+        super().__init__(session_id, pool)
+        self._node = pool
+        self._sources: dict[int, HeldSource] = {}
+        self._rendering: RenderSession
+
+    def take(self, order: FromNode) -> None:
+        match order:
+            case OpenSession():
+                self._rendering = RenderSession(order, self._sources)
+            case OpenSource():
+                self._open(order.source, order.start_sample)
+            case SeekSource():
+                self._open(order.new_source, order.start_sample)
+            case Plan():
+                self._rendering.plan(order)
+            case Grant():
+                self._rendering.grant(order)
+            case Flush():
+                self._rendering.flush()
+            case Burst():
+                self._rendering.burst(order)
+        for job in self._rendering.take_mp3_jobs():
+            self._node.encoded.append((self, job.done(self._node.mp3._encoded(job))))
+        self._node.tell_encoded()
+
+    def render(self) -> bool:
+        audios = render_all(self._rendering)
+        for audio in audios:
+            self.say(audio)
+        return bool(audios)
+
+    def decode(self, samples: int) -> None:
+        for number, source in tuple(self._sources.items()):
+            if source.decode(samples):
+                self.say(Decoded(self.id, number))
+        if self._sources:
+            self.render()
+
+    def _open(self, number: int, start_sample: int) -> None:
+        pcm = self._node.pcm_of(number)
+        source = self._sources[number] = HeldSource(pcm, start_sample)
+        self.say(Opened(self.id, number, SourceFacts(length_ms=ms_of_samples(len(pcm) // 4), is_seekable=True)))
+        if number >= FIRST_OVERLAY_SOURCE:
+            source.decode(len(pcm))
+            self.say(FirstAudio(self.id, number))
+            self.say(Decoded(self.id, number))
+
+
+class RenderingPool(HandPool):
+    """`pcm_of` gives the sound of a source by its number. While it `holds_encoded`, the thread that encodes MP3 gets no
+    time."""
+
+    def __init__(self, pcm_of: Callable[[int], bytes]) -> None:
+        super().__init__()
+        self.pcm_of = pcm_of
+        self.holds_encoded = False
+        self.encoded: deque[tuple[HandSession, Encoded]] = deque()
+        self.mp3 = Mp3Thread(lambda _: None, lambda *_: None, lambda run: run)  # without its thread
+
+    def new_session(self, session_id: int) -> HandSession:
+        return RenderingSession(session_id, self)
+
+    def tell_encoded(self) -> None:
+        while self.encoded and not self.holds_encoded:
+            session, encoded = self.encoded.popleft()
+            session.say(encoded)
 
 
 class RenderingBench(PlayerBench):
-    """`pcm_of` gives the sound of a source by its number. Overlays are decoded at once, tracks by `decode`."""
+    """Overlays are decoded at once, tracks by `decode`."""
+
+    pool: RenderingPool
 
     def __init__(self, first: str | Track, *names: str, pcm_of: Callable[[int], bytes]) -> None:
-        self._pcm_of = pcm_of
-        self._running: dict[int, _Running] = {}
-        self.holds_encoded = False  # the thread that encodes MP3 gets no time
-        self._encoded: deque[tuple[HandSession, Encoded]] = deque()
-        self._mp3 = Mp3Thread(lambda _: None, lambda *_: None, lambda run: run)  # without its thread
-        super().__init__(first, *names)
-
-    async def pump(self) -> None:
-        """Lets the decoder do what the node has told it, and the node take in what comes of it."""
-        for _ in range(4):
-            goes_on = await self.settle()
-            for session in tuple(self.pool.sessions):
-                if session.id in self.pool.owners and self._serve(session):
-                    goes_on = True
-            if not goes_on:
-                return
-
-    async def ticks(self, frames: int) -> None:
-        """So many ticks, with a decoder that is quick."""
-        for _ in range(frames):
-            self.tick()
-            await self.pump()
+        super().__init__(first, *names, pool=RenderingPool(pcm_of))
 
     def decode(self, samples: int) -> None:
         """So much more is decoded of every track."""
-        for session in tuple(self.pool.sessions):
-            running = self._running.get(session.id)
-            if running is not None and session.id in self.pool.owners:
-                for number, source in tuple(running.sources.items()):
-                    if source.decode(samples):
-                        session.say(Decoded(session.id, number))
-                self._render(session, running)
-
-    def _serve(self, session: HandSession) -> bool:
-        """True when there was something to do."""
-        running = self._running.get(session.id)
-        start = 0 if running is None else running.done
-        for order in session.orders[start:]:
-            running = self._take(session, running, order)
-            running.done += 1
-        return running is not None and (self._render(session, running) or running.done > start)
-
-    def _take(self, session: HandSession, running: _Running | None, order: FromNode) -> _Running:
-        if isinstance(order, OpenSession):
-            sources: dict[int, HeldSource] = {}
-            self._running[session.id] = _Running(RenderSession(order, sources), sources)
-            return self._running[session.id]
-        assert running is not None
-        match order:
-            case OpenSource():
-                self._open(session, running, order.source, order.start_sample)
-            case SeekSource():
-                self._open(session, running, order.new_source, order.start_sample)
-            case Plan():
-                running.session.plan(order)
-            case Grant():
-                running.session.grant(order)
-            case Flush():
-                running.session.flush()
-            case Burst():
-                running.session.burst(order)
-            case DropSource():
-                pass
-        for job in running.session.take_mp3_jobs():
-            self._encoded.append((session, job.done(self._mp3._encoded(job))))
-        self._tell_encoded()
-        return running
-
-    def _tell_encoded(self) -> None:
-        while self._encoded and not self.holds_encoded:
-            session, encoded = self._encoded.popleft()
-            session.say(encoded)
-
-    def _open(self, session: HandSession, running: _Running, number: int, start_sample: int) -> None:
-        pcm = self._pcm_of(number)
-        source = running.sources[number] = HeldSource(pcm, start_sample)
-        facts = SourceFacts(length_ms=ms_of_samples(len(pcm) // 4), is_seekable=True)
-        session.say(Opened(session.id, number, facts))
-        if number >= FIRST_OVERLAY_SOURCE:
-            source.decode(len(pcm))
-            session.say(FirstAudio(session.id, number))
-            session.say(Decoded(session.id, number))
-
-    def _render(self, session: HandSession, running: _Running) -> bool:
-        """True when there was something to render."""
-        audios = render_all(running.session)
-        for audio in audios:
-            session.say(audio)
-        return bool(audios)
+        for session in self.pool.working:
+            assert isinstance(session, RenderingSession)
+            session.decode(samples)

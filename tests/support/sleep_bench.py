@@ -23,8 +23,9 @@ from tonearm.decoder.messages import (
     Burst,
     DropSource,
     Flush,
+    FromDecoder,
+    FromNode,
     Grant,
-    Heard,
     Opened,
     OpenSession,
     OpenSource,
@@ -73,20 +74,20 @@ class SimulatedSession(HandSession):
         self._opened: dict[int, OpenSource] = {}
         self._opening: list[tuple[float, OpenSource]] = []
 
-    def work(self) -> bool:
-        orders, self.orders = self.orders, []
-        for order in orders:
-            if isinstance(order, OpenSource):
-                self._node.names[order.source] = order.name
-                self._opening.append((self._node.time.now_s() + self._node.opening_s, order))
-            elif isinstance(order, DropSource):
+    def take(self, order: FromNode) -> None:
+        match order:
+            case OpenSource():
+                self._open(order)
+            case DropSource():
                 self._opening = [opening for opening in self._opening if opening[1].source != order.source]
                 self._decoder.drop(order.source)
-            elif isinstance(order, SeekSource):
+            case SeekSource():
                 self._seek(order)
-            elif not isinstance(order, Heard):
-                assert isinstance(order, OpenSession | Plan | Grant | Flush | Burst)
+            case OpenSession() | Plan() | Grant() | Flush() | Burst():
                 self._decoder.receive(order)
+
+    def render(self) -> bool:
+        reports: list[FromDecoder] = []
         for due_s, order in tuple(self._opening):
             if due_s <= self._node.time.now_s():
                 self._opening.remove((due_s, order))
@@ -96,25 +97,26 @@ class SimulatedSession(HandSession):
                     track = TrueTrack(order.end_sample)
                 self._tracks[order.source] = track
                 self._decoder.open(order.source, order.start_sample)
-                self.say(Opened(self.id, order.source, self._node.shelf.facts(order.name)))
-        for report in self._decoder.decode_ahead(AHEAD_SAMPLES):
+                reports.append(Opened(self.id, order.source, self._node.shelf.facts(order.name)))
+        reports += self._decoder.decode_ahead(AHEAD_SAMPLES)
+        for report in itertools.chain(reports, self._decoder.render()):
             self.say(report)
-        for audio in self._decoder.render():
-            self.say(audio)
-        return True
+        return False  # what comes of it is for the next step
+
+    def _open(self, order: OpenSource) -> None:
+        self._node.names[order.source] = order.name
+        self._opening.append((self._node.time.now_s() + self._node.opening_s, order))
 
     def _seek(self, order: SeekSource) -> None:
         """The source goes on under another number. That takes as long as to open it, so that it makes no difference
         whether a player has it open."""
-        due_s = self._node.time.now_s() + self._node.opening_s
-        before = self._opened.get(order.source)
-        for opening in tuple(self._opening):
+        order_before = self._opened.get(order.source)
+        for opening in self._opening:
             if opening[1].source == order.source:
-                self._opening.remove(opening)
-                due_s, before = opening
-        assert before is not None
-        self._node.names[order.new_source] = before.name
-        self._opening.append((due_s, structs.replace(before, source=order.new_source, start_sample=order.start_sample)))
+                order_before = opening[1]
+        assert order_before is not None
+        self._opening = [opening for opening in self._opening if opening[1].source != order.source]
+        self._open(structs.replace(order_before, source=order.new_source, start_sample=order.start_sample))
         self._decoder.drop(order.source)
 
 
@@ -189,15 +191,7 @@ class SleepBench(PlayerBench):
         return self.player.status().position_ms
 
     async def run(self, seconds: float) -> None:
-        for _ in range(round(seconds / STEP_S)):
-            self.time.forward(STEP_S)
-            await self.work()
-
-    async def work(self) -> None:
-        await self.settle()
-        for session in self.pool.sessions:
-            if session.id in self.pool.owners:
-                session.work()
+        await self.ticks(round(seconds / STEP_S))
 
     def heard(self, listener: MemoryListener) -> list[Content]:
         """What the listener's frames hold."""
