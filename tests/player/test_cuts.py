@@ -15,21 +15,25 @@ from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import Echo, FilterChange, Timescale
 from tonearm.core.frame import FRAME_SAMPLES, Output
 from tonearm.core.playback_requests import Requests
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
 from tonearm.protocol.framing import HEADER, HEADER_BYTES, FrameFlag, Framing, payload_of
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
 LONG_FRAMES = 800  # no other track is opened before the last ten seconds
 SHORT_FRAMES = 150
+CLIP_SAMPLES = 37 * FRAME_SAMPLES + 411
 STARTS, CUT = FrameFlag.TRACK_STARTS, FrameFlag.DISCONTINUITY
 
 Pcm = NDArray[np.int16]
 
 
 def samples_of(source: int, first: int = 0, count: int = LONG_FRAMES * FRAME_SAMPLES + 77) -> Pcm:
-    """The sound of a source: loud, and nowhere like another one, or like itself elsewhere."""
+    """The sound of a source: loud, and nowhere like another one, or like itself elsewhere. Overlays are on the left,
+    tracks on the right."""
     index = np.arange(first, first + count, dtype=np.int64)
-    left = (index * 7919 + source * 104_729) % 20_011 - 10_000
-    return np.stack([left, -left], axis=1).astype("<i2")
+    sound = np.zeros((count, 2), dtype="<i2")
+    sound[:, int(source < FIRST_OVERLAY_SOURCE)] = (index * 7919 + source * 104_729) % 20_011 - 10_000
+    return sound
 
 
 class HeardFrame(NamedTuple):
@@ -43,7 +47,11 @@ class Bench(RenderingBench):
     """Its first track sounds, and somebody listens to PCM with headers."""
 
     def __init__(self, *names: str, frames: int = LONG_FRAMES) -> None:
-        super().__init__(*names, pcm_of=lambda source: samples_of(source, 0, frames * FRAME_SAMPLES + 77).tobytes())
+        lengths = [frames * FRAME_SAMPLES + 77, CLIP_SAMPLES]
+        super().__init__(
+            *names,
+            pcm_of=lambda source: samples_of(source, 0, lengths[source >= FIRST_OVERLAY_SOURCE]).tobytes(),
+        )
         self.listener = MemoryListener(Framing.WEBSOCKET_WITH_HEADER)
 
     async def sound(self, decoded_frames: int = 60) -> None:

@@ -2,16 +2,16 @@
 
 import pytest
 
-from tests.player.test_player_overlays import CLIP_SAMPLES, SETTINGS, clip, pcm_of
+from tests.player.test_cuts import CLIP_SAMPLES, SHORT_FRAMES, Bench, samples_of
 from tests.support.pcm import channels
 from tests.support.player_bench import PlayerBench
-from tests.support.rendering_bench import RenderingBench
 from tests.support.saved import state_out
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import make_track
 from tonearm.core.errors import BadRequest
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.metadata import Json
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
@@ -20,7 +20,7 @@ from tonearm.protocol.framing import CloseCode
 from tonearm.protocol.saved_state import read_state
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
-ODD_SAMPLE = 16_001
+SETTINGS = OverlaySettings(duck_db=-20.0, fade_ms=40)
 RISE_SAMPLES = GLIDE_SAMPLES + SETTINGS.fade_ms * 48
 
 
@@ -38,32 +38,21 @@ class VoiceOfTests:
         self.told.append(code)
 
 
-def over_the_wire(snapshot: PlayerSnapshot) -> PlayerSnapshot:
-    return read_state(state_out(snapshot, 5))[1]
-
-
 def takes_over(bench: PlayerBench, snapshot: PlayerSnapshot) -> MemoryListener:
-    """The player goes on, and somebody listens from its first frame on."""
-    bench.player = Player("p", None, {}, bench.services, snapshot=over_the_wire(snapshot))
+    """The player goes on from what is written, and somebody listens from its first frame on."""
+    over_the_wire = read_state(state_out(snapshot, 5))[1]
+    bench.player = Player("p", None, {}, bench.services, snapshot=over_the_wire)
     listener = MemoryListener()
     bench.player.attach(listener)
     return listener
 
 
-async def playing_with_overlay() -> RenderingBench:
-    bench = RenderingBench("a", pcm_of=pcm_of)
-    bench.listen()
-    await bench.pump()
-    bench.decode(60 * FRAME_SAMPLES)
-    await bench.ticks(10)
+async def test_music_and_overlay_go_on_with_the_next_sample() -> None:
+    bench = Bench("a", frames=SHORT_FRAMES)
+    await bench.sound()
     bench.player.add_overlays((make_track("bell"), SETTINGS))
     await bench.pump()
     await bench.ticks(12)
-    return bench
-
-
-async def test_music_and_overlay_go_on_with_the_next_sample() -> None:
-    bench = await playing_with_overlay()
     before = bench.listener
     for _ in range(2):  # what was handed over is handed over again
         record = bench.player.give_up("test")
@@ -77,38 +66,31 @@ async def test_music_and_overlay_go_on_with_the_next_sample() -> None:
         await bench.pump()
         bench.decode(60 * FRAME_SAMPLES)
         await bench.ticks(8)
-        played = (
-            bench.player.status().position_ms - record.position_ms
-        ) * 48  # the overlay does not wait for the music
+        # The overlay does not wait for the music.
+        played = (bench.player.status().position_ms - record.position_ms) * 48
         music = channels(after.pcm)[-played:, 1]
         assert len(music) >= 6 * FRAME_SAMPLES
         sample = record.handover.sample
         assert sample is not None
-        whole = channels(pcm_of(1))[:, 1]
-        ducked = whole[sample + RISE_SAMPLES : sample + len(music)] / 10
+        ducked = samples_of(1, sample, len(music))[RISE_SAMPLES:, 1] / 10
         assert abs(music[RISE_SAMPLES:] - ducked).max() <= 1
         bell = channels(after.pcm)[GLIDE_SAMPLES:, 0]
         at = record.handover.overlays[0].position_ms * 48 + GLIDE_SAMPLES
-        assert (abs(bell - clip(FIRST_OVERLAY_SOURCE)[at : at + len(bell)]) <= 1).all()
+        assert abs(bell - samples_of(FIRST_OVERLAY_SOURCE, at, len(bell))[:, 0]).max() <= 1
         before = after
     await bench.ticks(CLIP_SAMPLES // FRAME_SAMPLES)
     assert bench.player.status().overlays == ()
-
-
-async def test_an_overlay_has_a_track_of_its_own() -> None:
-    bench = await playing_with_overlay()
-    record = state_out(bench.player.record(), 5)
-    assert record["current"] is not None
-    with pytest.raises(BadRequest, match="overlays"):
-        read_state({**record, "overlays": [{"trackId": record["current"], "position": 0}]})
-    with pytest.raises(BadRequest, match="nowhere"):
-        read_state({**record, "overlays": [{"trackId": "nowhere", "position": 0}]})
+    written = state_out(bench.player.record(), 5)
+    assert written["current"] is not None
+    for track_id, words in ((written["current"], "overlays"), ("nowhere", "nowhere")):
+        with pytest.raises(BadRequest, match=words):
+            read_state({**written, "overlays": [{"trackId": track_id, "position": 0}]})
 
 
 async def test_a_place_between_two_milliseconds_is_kept_until_the_position_is_another() -> None:
     bench = PlayerBench("a")
     bench.start()
-    bench.audio(10, 30, position=ODD_SAMPLE)
+    bench.audio(10, 30, position=16_001)
     bench.tick(20)
     record = bench.player.give_up("test")
     await bench.player.close()
@@ -125,9 +107,8 @@ async def test_followers_are_told_no_end_and_what_lives_beside_the_player_goes_w
     bench = PlayerBench("a", "b")
     bench.start()
     bench.tick(5)
-    voice = VoiceOfTests({"channelId": "1"})
+    voice, other, again = (VoiceOfTests({"channelId": channel}) for channel in "123")
     leave = bench.player.accompany("voice", voice)
-    other = VoiceOfTests(None)
     bench.player.accompany("other", other)()
     told = list(bench.events.ops)
     life, seq = bench.player.life, bench.player.status().last_seq
@@ -142,9 +123,8 @@ async def test_followers_are_told_no_end_and_what_lives_beside_the_player_goes_w
     takes_over(bench, record)
     player = bench.player
     assert player.snapshot().companions == {"voice": {"channelId": "1"}}, "until it comes back"
-    again = VoiceOfTests({"channelId": "2"})
     player.accompany("voice", again)
-    assert player.snapshot().companions == {"voice": {"channelId": "2"}}
+    assert player.snapshot().companions == {"voice": {"channelId": "3"}}
     events = MemoryEventClient()
     player.subscribe(events, None, False)
     player.do(Requests.stop)

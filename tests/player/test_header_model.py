@@ -1,4 +1,5 @@
-"""Whatever is asked of a player, and whichever process dies: the header of each frame says what is in its PCM."""
+"""Whatever is asked of a player, and whichever process dies: the header of each frame says what is in its PCM, and all
+samples of an overlay are heard, once and in order."""
 
 import asyncio
 import contextlib
@@ -8,12 +9,15 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.player.test_cuts import CUT, SHORT_FRAMES, STARTS, Bench, HeardFrame, samples_of
+from tests.player.test_cuts import CLIP_SAMPLES, CUT, SHORT_FRAMES, STARTS, Bench, HeardFrame, samples_of
+from tests.player.test_handing_over import SETTINGS
 from tests.support.examples import examples
 from tests.support.tracks import make_track
 from tonearm.core.errors import NoPrevious
+from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.playback_requests import Requests
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
 FRAME_US = 20_000
@@ -32,17 +36,15 @@ class Step(NamedTuple):
     is_quick: bool
 
 
-STEPS = st.lists(
-    st.builds(
+def steps_of(whats: str, max_size: int) -> st.SearchStrategy[list[Step]]:
+    step = st.builds(
         Step,
-        st.sampled_from(["wait", "seek", "seek", "skip", "previous", "replace", "pause", "play", "death", "death"]),
+        st.sampled_from(whats.split()),
         st.sampled_from(PLACES_MS),
         st.sampled_from([0, 1, 2, 7, 30, 120]),
         st.booleans(),
-    ),
-    min_size=1,
-    max_size=12,
-)
+    )
+    return st.lists(step, min_size=1, max_size=max_size)
 
 
 async def ask(bench: Bench, step: Step) -> None:
@@ -51,17 +53,19 @@ async def ask(bench: Bench, step: Step) -> None:
         case "seek":
             if player.status().state in ("playing", "loading"):
                 player.seek(step.position_ms)
-        case "skip":
-            player.do(Requests.skip)
         case "previous":
             with contextlib.suppress(NoPrevious):
                 player.do(Requests.previous)
         case "replace":
             player.do(Requests.replace, make_track("new"))
-        case "pause":
-            player.do(Requests.pause)
-        case "play":
-            player.do(Requests.play)
+        case "pause" | "play" | "skip" | "stop":
+            player.do(getattr(Requests, step.what))
+        case "enqueue":
+            player.do(Requests.enqueue, make_track("more"))
+        case "volume":
+            player.do(Requests.change_filters, FilterChange(volume=(0.5, 1.0, 2.0)[step.position_ms % 3]))
+        case "overlay" if not player.status().overlays:
+            player.add_overlays((make_track(f"overlay{len(bench.events.named('OverlayEnd'))}"), SETTINGS))
         case "death":
             bench.pool.lose()
     if step.is_quick:
@@ -70,15 +74,34 @@ async def ask(bench: Bench, step: Step) -> None:
         await bench.pump()
 
 
-async def heard(steps: list[Step]) -> list[HeardFrame]:
+class Heard(NamedTuple):
+    """The frames, and at which of them overlays began."""
+
+    frames: list[HeardFrame]
+    begun: list[int]
+
+
+async def heard(steps: list[Step]) -> Heard:
     bench = Bench("a", "b", "c", "d", frames=SHORT_FRAMES)
+    begun: list[int] = []
+
+    def note() -> None:
+        if bench.events.ops[-1] == "OverlayStart":
+            begun.append(len(bench.listener))
+
+    bench.events.on_send = note
     await bench.sound(2 * SHORT_FRAMES)
-    for step in [*steps, Step("play", 0, 40, is_quick=True)]:
+    for step in [*steps, Step("play", 0, 40, is_quick=True), Step("wait", 0, 120, is_quick=True)]:
         await ask(bench, step)
         for _ in range(step.then_frames):
-            bench.decode(2 * SHORT_FRAMES * FRAME_SAMPLES)
+            if step.what != "starve":
+                bench.decode(2 * SHORT_FRAMES * FRAME_SAMPLES)
+            before = bench.player.status()
             await bench.ticks(1)
-    return bench.frames()
+            assert not before.paused or bench.player.status().position_ms == before.position_ms
+    assert not bench.player.status().overlays
+    assert [event["reason"] for event in bench.events.named("OverlayEnd")] == ["finished"] * len(begun)
+    return Heard(bench.frames(), begun)
 
 
 def source_of(frame: HeardFrame, offset: int = GLIDE_SAMPLES) -> int | None:
@@ -142,6 +165,37 @@ def ends(frame: HeardFrame, source: int | None) -> bool:
 @example([Step("wait", 0, 120, is_quick=False)] * 6)
 @example([Step("wait", 0, 130, is_quick=True), Step("death", 0, 0, is_quick=True), Step("skip", 0, 8, is_quick=True)])
 @example([Step("seek", 333, 0, is_quick=False), Step("death", 0, 7, is_quick=True)])
-@given(STEPS)
+@given(steps_of("wait seek seek skip previous replace pause play death death", max_size=12))
 def test_the_header_says_what_is_in_the_frame(steps: list[Step]) -> None:
-    check(asyncio.run(heard(steps)))
+    check(asyncio.run(heard(steps)).frames)
+
+
+@settings(max_examples=examples(22))
+@given(
+    steps_of(
+        "wait wait overlay overlay overlay pause play skip seek volume volume death stop enqueue starve starve replace",
+        max_size=40,
+    )
+)
+def test_all_of_an_overlay_is_heard(steps: list[Step]) -> None:
+    frames, begun = asyncio.run(heard([Step("overlay", 0, 0, is_quick=False), *steps]))
+    rest = np.concatenate([frame.pcm for frame in frames])[:, 0].copy()
+    for number, frame in enumerate(begun):
+        part = slice(frame * FRAME_SAMPLES, frame * FRAME_SAMPLES + CLIP_SAMPLES)
+        expected = samples_of(FIRST_OVERLAY_SOURCE + number, 0, CLIP_SAMPLES)[:, 0]
+        assert np.array_equal(rest[part], expected), f"overlay {number} at frame {frame}"
+        rest[part] = 0
+    assert begun
+    assert not rest.any()
+
+
+async def test_an_update_that_falls_due_in_a_frame_of_overlays_alone_comes_with_it() -> None:
+    bench = Bench("a", frames=SHORT_FRAMES)
+    await bench.sound(100)
+    await bench.ticks(100)
+    for number in range(5):  # the track's source gives nothing more
+        bench.player.add_overlays((make_track(f"overlay{number}"), SETTINGS))
+        await bench.pump()
+        await bench.ticks(37)
+    assert len(bench.listener) in range(251, 300)
+    assert bench.events.ops.count("PlayerUpdate") == 3  # playing, loading, and the one after five seconds
