@@ -1,6 +1,5 @@
 """What is heard, and said in the headers, around a seek, skip, replace or stop: with a real render session."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -61,11 +60,6 @@ class Bench(RenderingBench):
         await self.ticks(10)
         assert self.player.status().state == "playing"
 
-    def mute(self, source: int) -> None:
-        """That one is silent."""
-        pcm_of = self.pool.pcm_of
-        self.pool.pcm_of = lambda number: bytes(len(pcm_of(number))) if number == source else pcm_of(number)
-
     def frames(self, first: int = 0) -> list[HeardFrame]:
         found = []
         for message in self.listener.messages[first:]:
@@ -86,34 +80,26 @@ class Bench(RenderingBench):
         return status.state, status.paused
 
 
-def seek(bench: Bench) -> int:
-    bench.player.seek(2_000)
-    return 2_000 * 48
+CUTS = ("seek", "skip", "replace", "stop and enqueue", "previous")
 
 
-def skip(bench: Bench) -> int:
-    bench.player.do(Requests.skip)
+def cut(bench: Bench, how: str) -> int:
+    """Returns the sample of its file at which the new sound begins."""
+    player = bench.player
+    match how:
+        case "seek":
+            player.seek(2_000)
+            return 2_000 * 48
+        case "replace":
+            player.do(Requests.replace, make_track("new"))
+        case "stop and enqueue":
+            player.do(Requests.stop)
+            player.do(Requests.enqueue, make_track("new"), index=0)
+        case _:
+            player.do(Requests.skip)
+            if how == "previous":
+                player.do(Requests.previous)
     return 0
-
-
-def replace_track(bench: Bench) -> int:
-    bench.player.do(Requests.replace, make_track("new"))
-    return 0
-
-
-def stop_and_enqueue(bench: Bench) -> int:
-    bench.player.do(Requests.stop)
-    bench.player.do(Requests.enqueue, make_track("new"), index=0)
-    return 0
-
-
-def previous(bench: Bench) -> int:
-    bench.player.do(Requests.skip)
-    bench.player.do(Requests.previous)
-    return 0
-
-
-CUTS: list[Callable[[Bench], int]] = [seek, skip, replace_track, stop_and_enqueue, previous]
 
 
 def require_new_sound(bench: Bench, heard: list[HeardFrame], sample: int) -> None:
@@ -130,15 +116,13 @@ def require_new_sound(bench: Bench, heard: list[HeardFrame], sample: int) -> Non
 # The header
 
 
-@pytest.mark.parametrize("cut", CUTS)
-async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_the_flags(
-    cut: Callable[[Bench], int],
-) -> None:
+@pytest.mark.parametrize("how", CUTS)
+async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_the_flags(how: str) -> None:
     bench = Bench("a", "b")
     await bench.sound()
     before = bench.frames()[-1]
     heard = len(bench.listener)
-    sample = cut(bench)
+    sample = cut(bench, how)
     await bench.pump()
     await bench.ticks(3)  # the end of the old sound, and then nothing is there
     assert (bench.says, bench.player.status().position_ms) == (("loading", False), sample // 48)
@@ -149,7 +133,7 @@ async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_t
     assert (bench.says, bench.player.status().position_ms) == (("playing", False), position_ms)
     assert (tail.position_us, tail.flags) == (before.position_us + 20_000, 0)
     assert np.abs(tail.pcm[:GLIDE_SAMPLES]).max() > 1000
-    assert (first.position_us, first.flags) == (sample * 1000 // 48, CUT if cut is seek else STARTS | CUT)
+    assert (first.position_us, first.flags) == (sample * 1000 // 48, CUT if how == "seek" else STARTS | CUT)
     assert [frame.flags for frame in more] == [0] * len(more)
     assert [frame.number for frame in (before, tail, first, *more)] == [
         before.number + step for step in range(len(more) + 3)
@@ -176,9 +160,11 @@ async def test_the_end_of_a_sound_that_was_cut_off_in_time_comes_however_late() 
 # During a pause
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("how", CUTS)
 @pytest.mark.parametrize("order", ["paused", "just resumed", "paused after it", "run dry"])
-async def test_what_is_cut_while_nothing_sounds_is_not_heard_again(cut: Callable[[Bench], int], order: str) -> None:
+async def test_what_is_cut_while_nothing_sounds_is_not_heard_again_and_the_player_plays_when_the_new_is_ready(
+    how: str, order: str
+) -> None:
     bench = Bench("a", "b")
     await bench.sound()
     if order in ("paused", "just resumed"):
@@ -190,35 +176,44 @@ async def test_what_is_cut_while_nothing_sounds_is_not_heard_again(cut: Callable
         await bench.ticks(60)
     assert bench.says == ("loading" if order == "run dry" else "playing", order == "paused")
     heard = len(bench.listener)
-    sample = cut(bench)
+    sample = cut(bench, how)
     if order == "paused after it":
         await bench.pump()
         bench.player.do(Requests.pause)
-    await bench.pump()
-    bench.decode(50 * FRAME_SAMPLES)
-    await bench.pump()
+    is_paused = order.startswith("paused")
+    for frames, state in ((0, "loading"), (9, "loading"), (41, "playing" if is_paused else "loading")):
+        bench.decode(frames * FRAME_SAMPLES)
+        await bench.pump()
+        update = bench.events.named("PlayerUpdate")[-1]
+        assert bench.says == (update["state"], update["paused"]) == (state, is_paused)
     assert len(bench.listener) == heard
+    assert len(bench.events.named("TrackStart")) == 1
     bench.player.do(Requests.play)
     heard_then = await bench.hear(8)
+    assert bench.says == ("playing", False)
+    assert len(bench.events.named("TrackStart")) == 1 + (how != "seek")
     assert len(heard_then) == 8  # from the first tick on
-    assert heard_then[0].flags == (CUT if cut is seek else STARTS | CUT)
+    assert heard_then[0].flags == (CUT if how == "seek" else STARTS | CUT)
     require_new_sound(bench, heard_then, sample)
 
 
-@pytest.mark.parametrize("cut", [seek, skip])
+@pytest.mark.parametrize("how", ["seek", "skip"])
 @pytest.mark.parametrize("later", [False, True], ids=["listens all along", "comes during the pause"])
-async def test_opus_packets_after_a_cut_during_a_pause_have_nothing_of_the_sound_before(
-    cut: Callable[[Bench], int], later: bool
-) -> None:
-    """What comes then is silent here. A decoder adds the end of the packet before the pause, 2.5 ms of it."""
-    bench = Bench("a", "b")
+@pytest.mark.parametrize("frames", [SHORT_FRAMES, LONG_FRAMES], ids=["is open", "is not open"])
+async def test_nothing_brings_back_what_was_cut_during_a_pause(how: str, later: bool, frames: int) -> None:
+    """Neither filters nor a crossfade do; what comes then is silent here. A decoder of Opus adds the end of the packet
+    before the pause, 2.5 ms of it."""
+    bench = Bench("a", "b", frames=frames)
+    bench.player.do(Requests.change_filters, FilterChange(gains=((0, 24.0),), effects={"echo": Echo()}))
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=1000, on_skip=True))
     opus = MemoryListener(Framing.WEBSOCKET, output=Output("opus", 128_000))
     if not later:
         bench.player.attach(opus)
+    sound_of = bench.pool.pcm_of
+    bench.pool.pcm_of = lambda source: sound_of(source) if source == 1 else bytes(len(sound_of(source)))
     await bench.sound()
     bench.player.do(Requests.pause)
-    bench.mute(2)
-    cut(bench)
+    cut(bench, how)
     await bench.pump()
     if later:
         bench.player.attach(opus)
@@ -226,49 +221,12 @@ async def test_opus_packets_after_a_cut_during_a_pause_have_nothing_of_the_sound
     await bench.pump()
     before = len(opus)
     bench.player.do(Requests.play)
-    await bench.ticks(4)
-    sound = decoded([payload_of(message) for message in opus.messages])[before * FRAME_SAMPLES :]
-    assert len(sound) >= 4 * FRAME_SAMPLES
-    assert np.abs(sound[120:]).max() <= 5
-
-
-@pytest.mark.parametrize("is_open", [True, False])
-async def test_filters_and_a_crossfade_do_not_bring_back_what_was_cut_during_a_pause(is_open: bool) -> None:
-    bench = Bench("a", "silence", frames=SHORT_FRAMES if is_open else LONG_FRAMES)
-    bench.mute(2)
-    bench.player.do(Requests.change_filters, FilterChange(gains=((0, 24.0),), effects={"echo": Echo()}))
-    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=1000, on_skip=True))
-    await bench.sound()
-    bench.player.do(Requests.pause)
-    bench.player.do(Requests.skip)
-    await bench.pump()
-    bench.player.do(Requests.play)
-    bench.decode(50 * FRAME_SAMPLES)
     heard = await bench.hear(30)
     assert len(heard) == 30
     assert not any(frame.pcm.any() for frame in heard)
-
-
-@pytest.mark.parametrize("cut", CUTS)
-async def test_a_paused_player_plays_as_soon_as_what_comes_next_is_ready(cut: Callable[[Bench], int]) -> None:
-    bench = Bench("a", "b")
-    await bench.sound()
-    bench.player.do(Requests.pause)
-    cut(bench)
-    assert bench.says == ("loading", True)
-    await bench.pump()
-    bench.decode(9 * FRAME_SAMPLES)
-    await bench.pump()
-    assert bench.says == ("loading", True)
-    bench.decode(9 * FRAME_SAMPLES)
-    await bench.pump()
-    assert bench.says == ("playing", True)
-    assert [(event["state"], event["paused"]) for event in bench.events.named("PlayerUpdate")][-1] == ("playing", True)
-    starts = len(bench.events.named("TrackStart"))
-    bench.player.do(Requests.play)
-    await bench.ticks(1)
-    assert len(bench.events.named("TrackStart")) == starts + (cut is not seek)
-    assert bench.says == ("playing", False)
+    sound = decoded([payload_of(message) for message in opus.messages])[before * FRAME_SAMPLES :]
+    assert len(sound) >= 30 * FRAME_SAMPLES
+    assert np.abs(sound[120:]).max() <= 5
 
 
 # The end
@@ -276,15 +234,13 @@ async def test_a_paused_player_plays_as_soon_as_what_comes_next_is_ready(cut: Ca
 
 @pytest.mark.parametrize("speed", [1.0, 2.0, 0.7])
 async def test_the_silence_that_fills_the_last_frame_is_not_counted_as_played(speed: float) -> None:
-    bench = RenderingBench("a", pcm_of=lambda source: samples_of(source, 0, 1003 * 48).tobytes())
+    bench = Bench("a", frames=50)
     bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": Timescale(speed=speed)}))
-    bench.listen()
-    await bench.pump()
-    bench.decode(1003 * 48)
-    await bench.ticks(40)
+    await bench.sound()
+    await bench.ticks(30)
     bench.player.do(Requests.change_filters, FilterChange(volume=0.5))  # what is left is rendered again, its end too
     await bench.ticks(60)
     (end,) = bench.events.named("TrackEnd")
-    assert (end["reason"], end["position"]) == ("finished", pytest.approx(1003, abs=0 if speed == 1.0 else 1))
+    assert (end["reason"], end["position"]) == ("finished", pytest.approx(1001, abs=0 if speed == 1.0 else 1))
     (idle,) = [event for event in bench.events.named("PlayerUpdate") if event["state"] == "idle"]
     assert end["playedMs"] == idle["position"] == bench.player.status().position_ms == end["position"]
