@@ -1,15 +1,13 @@
 """A player in moments that are rare with a real decoder: late frames, late ends, changes at the wrong time, faults."""
 
 import gc
-import inspect
 import logging
 import random
 import tracemalloc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from operator import methodcaller
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import pytest
 
@@ -25,31 +23,8 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
-from tonearm.core.playback_state import Outcome
 from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSource, SeekSource
 from tonearm.protocol.framing import Framing
-
-Step: TypeAlias = Callable[[PlayerBench], Any]
-step: Final = methodcaller  # of the bench
-
-
-def asked(order: Callable[..., Outcome], *given: object) -> Step:
-    """What a client asks the player for."""
-    return lambda bench: bench.player.do(order, *given)
-
-
-def lost(bench: PlayerBench) -> None:
-    bench.pool.lose()
-
-
-LAST: Final = step("audio", 10, 0, marks=[(END, 10, 1)])
-
-
-async def done(bench: PlayerBench, *steps: Step) -> None:
-    for one in steps:
-        result = one(bench)
-        if inspect.isawaitable(result):
-            await result
 
 
 def ends(bench: PlayerBench) -> list[tuple[str, str]]:
@@ -101,21 +76,26 @@ async def test_sound_starts_with_200_ms_here_or_the_whole_source() -> None:
 # Ends
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ([step("tick", 10), LAST], []),
-        ([step("tick", 15), step("decoded", 1), LAST], []),
-        ([LAST, step("tick", 9)], [step("tick", 1)]),
-        ([step("tick", 10), asked(Requests.pause), LAST], [asked(Requests.play)]),
-    ],
-    ids=["known only after the last frame", "after an underrun", "in the tick of the last frame", "at play"],
-)
-async def test_an_end_is_reported_once_its_last_frame_is_sent(before: list[Step], after: list[Step]) -> None:
+def last(bench: PlayerBench) -> None:
+    """The first track ends after ten frames."""
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+
+
+@pytest.mark.parametrize("story", ["10 last", "15 decoded last", "last 9 not-yet 1", "10 pause last not-yet play"])
+async def test_an_end_is_reported_once_its_last_frame_is_sent_and_it_is_known(story: str) -> None:
     bench = playing("a")
-    await done(bench, *before)
-    assert not after or ends(bench) == []
-    await done(bench, *after)
+    for word in story.split():
+        match word:
+            case "last":
+                last(bench)
+            case "decoded":
+                bench.decoded(1)
+            case "not-yet":
+                assert ends(bench) == []
+            case "pause" | "play":
+                bench.player.do(getattr(Requests, word))
+            case frames:
+                bench.tick(int(frames))
     assert ends(bench) == [("a", "finished")]
     assert state(bench) == "idle"
 
@@ -132,15 +112,6 @@ async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_nex
         bench.decoded(1)
     assert bench.plan.following == 2
     assert bench.orders(Flush)
-
-
-async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
-    bench = PlayerBench("a", "b")
-    bench.listen()
-    bench.opened(1, length_ms=100)
-    bench.decoded(1)
-    assert bench.plan.following == 2
-    assert not bench.orders(Flush)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -179,19 +150,6 @@ async def test_a_buffer_that_runs_dry_while_the_node_catches_up_is_told_as_the_n
     assert len(bench.listener) == 40
     assert bench.player.status().quality.underruns == bench.totals.underruns.total() == 1
     assert bench.clock.times_left_out == 1
-
-
-async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
-    bench = playing("a", "missing")
-    bench.decoded(1)
-    assert bench.plan.following == 2
-    await bench.settle()
-    assert bench.plan.following is None
-    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 10, 1)])
-    bench.tick(10)
-    assert ends(bench) == [("a", "finished"), ("missing", "loadFailed")]
-    assert state(bench) == "failed"
-    assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")][1:-2]
 
 
 async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frames_are_sent() -> None:
@@ -237,33 +195,6 @@ async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
 
 
 # Deaths of the decoder
-
-
-@pytest.mark.parametrize(
-    ("steps", "started_at", "plan"),
-    [
-        ([step("audio", 10, 10, rate=1.5), step("lose")], {1: 25 * FRAME_SAMPLES}, (1, 20)),
-        ([step("tick", 4), lost, asked(Requests.skip), step("settle")], {2: 0}, (2, 4)),
-        (
-            [
-                *(step("decoded", 1), step("opened", 2), step("audio", 0, 5, marks=[(BEGIN, 0, 1)])),
-                step("audio", 4, 1, marks=[(END, 4, 1), (BEGIN, 4, 2)]),
-                *(step("audio", 5, 5, 2, position=1000), lost),
-                *(asked(Requests.set_loop, LoopMode.TRACK), step("settle")),
-            ],
-            {1: 4 * FRAME_SAMPLES, 3: 0},
-            (1, 4),
-        ),
-    ],
-    ids=["at another speed", "a skip right after it", "another next track in a join"],
-)
-async def test_in_another_process_a_source_goes_on_where_the_frames_here_end(
-    steps: list[Step], started_at: dict[int, int], plan: tuple[int, int]
-) -> None:
-    bench = playing("a", "b")
-    await done(bench, *steps)
-    assert bench.started_at == started_at
-    assert (bench.plan.switch_to, bench.plan.at_frame) == plan
 
 
 async def test_a_player_without_a_decoder_takes_all_orders() -> None:
@@ -403,12 +334,15 @@ async def test_a_stream_is_fed_with_silence_while_nothing_plays() -> None:
     assert not any(b"".join(stream.messages[:5] + stream.messages[9:]))
 
 
-@pytest.mark.parametrize(("then", "frames"), [(LAST, 10), (asked(Requests.pause), 5)], ids=["end", "pause"])
-async def test_a_slow_listener_gets_the_last_frames_although_no_others_follow(then: Step, frames: int) -> None:
+@pytest.mark.parametrize("frames", [10, 5], ids=["end", "pause"])
+async def test_a_slow_listener_gets_the_last_frames_although_no_others_follow(frames: int) -> None:
     bench = playing("a")
     bench.listener.takes = 0
     bench.tick(5)
-    then(bench)
+    if frames == 10:
+        last(bench)
+    else:
+        bench.player.do(Requests.pause)
     bench.tick(20)
     assert len(bench.listener) == 1
     bench.listener.takes = None
