@@ -17,24 +17,12 @@ FIRST = 100
 FINISHED, STOPPED, LOAD_FAILED = OverlayEndReason
 
 
-def with_one() -> Overlays:
+def test_those_that_are_added_together_wait_for_each_other() -> None:
     overlays = Overlays(FIRST)
     assert overlays.add((make_track("a"), OverlaySettings())) == (FIRST,)
-    return overlays
-
-
-def test_it_is_loading_until_it_begins_and_tells_its_length_once_it_is_opened() -> None:
-    overlays = with_one()
-    assert overlays.status(FIRST, 0).state is OverlayState.LOADING
+    assert [*overlays.ready] == []
     overlays.opened(FIRST, SourceFacts(1_234))
     assert overlays.status(FIRST, 0).track.info.length_ms == 1_234
-    overlays.began(FIRST)
-    assert overlays.status(FIRST, 20).state is OverlayState.PLAYING
-
-
-def test_those_that_are_added_together_wait_for_each_other() -> None:
-    overlays = with_one()
-    assert [*overlays.ready] == []
     overlays.got_audio(FIRST)
     new = [(make_track(name), OverlaySettings()) for name in "bcd"]
     b, c, d = overlays.add(*new)
@@ -117,6 +105,9 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def holds(self) -> None:
         assert self.overlays.sources == tuple(self.alive)
+        for source, reports in self.alive.items():
+            state = OverlayState.PLAYING if "began" in reports else OverlayState.LOADING
+            assert self.overlays.status(source, 0).state is state
 
 
 TestAnyOrder = AnyOrder.TestCase

@@ -15,8 +15,9 @@ from tests.support.playback_log import (
     tell,
 )
 from tests.support.tracks import make_track
+from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
 from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
-from tonearm.core.events import FiltersChange, MetadataChange, PlayerState, TrackStart
+from tonearm.core.events import CrossfadeChange, FiltersChange, MetadataChange, PlayerState, TrackStart
 from tonearm.core.failure import FailureCode, own_error
 from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode, OpenAction
@@ -252,6 +253,14 @@ def test_settings_are_events_when_they_change() -> None:
     assert log.do(player.change_filters(FilterChange(volume=1.0))) == []
     assert log.do(player.change_filters(FilterChange(volume=2.0))) == ["FiltersChange", "fade moves"]
     assert FiltersChange(player.filters) in log.events
+    assert log.do(player.change_crossfade(CrossfadeEdit(0))) == []
+    assert log.do(player.change_crossfade(CrossfadeEdit(300, on_skip=True))) == ["CrossfadeChange", "fade moves"]
+    assert log.do(player.change_crossfade(CrossfadeEdit(12_000))) == ["CrossfadeChange", "fade moves"]
+    assert CrossfadeChange(CrossfadeSettings(12_000, on_skip=True)) in log.events
+    for duration_ms in (-1, 12_001):
+        with pytest.raises(BadRequest):
+            player.change_crossfade(CrossfadeEdit(duration_ms, on_skip=False))
+    assert player.crossfade == CrossfadeSettings(12_000, on_skip=True)
     assert log.do(player.change_metadata(True, {})) == []
     assert log.do(player.change_metadata(True, {"a": 1})) == ["MetadataChange"]
     assert log.do(player.change_metadata(True, {"b": 2})) == ["MetadataChange"]

@@ -14,10 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.support.examples import examples
 from tests.support.playback_log import PlaybackLog
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
-from tonearm.core.errors import BadRequest, NoPrevious, NotSeekable, TrackNotFound
+from tonearm.core.errors import NoPrevious, NotSeekable, TrackNotFound
 from tonearm.core.events import (
-    CrossfadeChange,
     Event,
     LoopModeChange,
     PlayerPause,
@@ -75,7 +73,6 @@ class Model:
     played_ms: int = 0  # of the current track, since it was selected
     ends: list[End] = field(default_factory=list)  # for which no event came yet
     has_clock: bool = False
-    crossfade: CrossfadeSettings = field(default_factory=CrossfadeSettings)
     history: list[tuple[str, bool]] = field(default_factory=list)  # newest last; whether it sounded
 
     @property
@@ -169,7 +166,7 @@ class Model:
 LENGTH_MS: Final = 1000
 
 IN_ORDER: Final = re.compile(
-    r"(QueueDetails )?((PlayerPause|PlayerResume|Seek|SeekFailed|LoopModeChange|CrossfadeChange) )?"
+    r"(QueueDetails )?((PlayerPause|PlayerResume|Seek|SeekFailed|LoopModeChange) )?"
     r"(((TrackException )?TrackEnd (QueueUpdate )?)+|QueueUpdate )?"
     r"(TrackStart )?(PlayerUpdate |PlayerDelete )?"
 )
@@ -382,24 +379,6 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert outcome.events == (LoopModeChange(mode),) * is_change
         self._do(outcome)
 
-    @rule(duration_ms=st.sampled_from((None, 0, 300, 12_000)), on_skip=st.sampled_from((None, True, False)))
-    def change_crossfade(self, duration_ms: int | None, on_skip: bool | None) -> None:
-        before = self.model.crossfade
-        after = CrossfadeSettings(
-            before.duration_ms if duration_ms is None else duration_ms,
-            before.curve,
-            before.on_skip if on_skip is None else on_skip,
-        )
-        self.model.crossfade = after
-        outcome = self.playback.change_crossfade(CrossfadeEdit(duration_ms, None, on_skip))
-        assert outcome == Outcome((CrossfadeChange(after),) if after != before else (), moves_fade=after != before)
-        self._do(outcome)
-
-    @rule(duration_ms=st.sampled_from((-1, 12_001)))
-    def a_wrong_crossfade_changes_nothing(self, duration_ms: int) -> None:
-        with pytest.raises(BadRequest):
-            self.playback.change_crossfade(CrossfadeEdit(duration_ms, None, True))
-
     # Reports of the shell
 
     @precondition(lambda self: self._has_started() and self.playback.wants_frames)
@@ -558,7 +537,6 @@ class PlaybackMachine(RuleBasedStateMachine):
     @invariant()
     def the_player_is_where_it_should_be(self) -> None:
         assert self.playback.position_ms == self.model.position_ms
-        assert self.playback.crossfade == self.model.crossfade
         assert self.model.ends == [], "an end without its event"
 
     @invariant()

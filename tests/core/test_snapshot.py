@@ -10,10 +10,10 @@ from hypothesis.stateful import rule
 
 from tests.core.test_playback_model import PlaybackMachine
 from tests.support.examples import examples
-from tests.support.playback_log import SONG, loading_player, playing_player, sound
+from tests.support.playback_log import SONG, loading_player, playing_player
 from tests.support.saved import state_out
 from tests.support.tracks import make_track
-from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit, CrossfadeSettings
 from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.filters import Effects, FilterChange, Filters, Timescale
@@ -230,11 +230,11 @@ def test_all_that_is_set_comes_back() -> None:
     log = playing_player("ab", LoopMode.QUEUE)
     log.do(log.playback.change_metadata(False, {"a": [1, None, 0.5, "ü"]}))
     log.do(log.playback.change_filters(FilterChange(volume=0.3, gains=((3, -4.5),), effects={"limiter": None})))
-    sound(log, 1)
+    log.do(log.playback.change_crossfade(CrossfadeEdit(3_000, CrossfadeCurve.LINEAR, on_skip=True)))
     again = read_back(log.playback.snapshot())
     assert again.metadata == {"a": [1, None, 0.5, "ü"]}
     assert again.loop_mode is LoopMode.QUEUE
-    assert again.filters == log.playback.filters
+    assert (again.filters, again.crossfade) == (log.playback.filters, log.playback.crossfade)
     assert again.filters.effects == Effects(limiter=None)
 
 
