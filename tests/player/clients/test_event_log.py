@@ -66,12 +66,17 @@ def follow(log: EventLog, since: int | None = None, **more: Any) -> MemoryEventC
     return client
 
 
-def test_an_event_is_an_object_with_its_head_first(log: EventLog) -> None:
-    client = follow(log)
+def test_clients_may_leave_while_an_event_is_sent_and_are_closed_once(log: EventLog) -> None:
+    first, second, third = follow(log), MemoryEventClient(), follow(log)
+    first.on_send = leave = subscribe(log, second, None)
     log.add(StreamTitle("a", "Ä"))
-    assert client.texts == [
-        '{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"trackId":"a","title":"Ä","life":"1ife"}'
-    ]
+    leave()
+    log.close(1000, "the player was deleted")
+    log.close(1001, "the node is shutting down")
+    log.add(PlayerPause(0))
+    text = '{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"trackId":"a","title":"Ä","life":"1ife"}'
+    assert (first.texts, second.texts, third.texts) == ([text], [], [text])
+    assert first.closed == third.closed == [(1000, "the player was deleted")]
 
 
 @pytest.mark.parametrize(
@@ -133,23 +138,6 @@ def test_a_client_256_events_or_twice_the_budget_behind_is_closed(waits: str, mo
         add(log, 1)
     assert [code for code, _ in slow.closed] == [1013]
     assert (slow.seqs, quick.seqs) == ([1], [1, 2, 3])
-
-
-def test_every_client_is_closed_once(log: EventLog) -> None:
-    clients = [follow(log) for _ in range(3)]
-    log.close(1000, "the player was deleted")
-    log.close(1001, "the node is shutting down")
-    log.add(PlayerPause(0))
-    assert all(client.closed == [(1000, "the player was deleted")] for client in clients)
-    assert all(client.events == [] for client in clients)
-
-
-def test_clients_may_leave_while_an_event_is_sent(log: EventLog) -> None:
-    first, second = follow(log), MemoryEventClient()
-    first.on_send = leave = subscribe(log, second, None)
-    add(log, 2)
-    assert (first.seqs, second.seqs) == ([1, 2], [])
-    leave()
 
 
 @pytest.mark.parametrize(
