@@ -1,220 +1,74 @@
-"""What a listener and a client see of a player, step by step, where `test_playback_model` does not look."""
+"""What a listener and a client see of a player, where `test_playback_model` does not look."""
 
 from dataclasses import replace
 
 import pytest
 
 from tests.support.playback_log import (
-    FACTS,
+    SONG,
     PlaybackLog,
+    loading_player,
     names_queued,
     new_player,
     playing_player,
     sound,
-    stories,
-    tell,
 )
-from tests.support.tracks import make_track
+from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
 from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
-from tonearm.core.events import CrossfadeChange, FiltersChange, MetadataChange, PlayerState, TrackStart
+from tonearm.core.events import CrossfadeChange, FiltersChange, MetadataChange, PlayerState, StreamTitle, TrackStart
 from tonearm.core.failure import FailureCode, own_error
 from tonearm.core.filters import FilterChange
-from tonearm.core.play_queue import LoopMode, OpenAction
+from tonearm.core.play_queue import EndReason, LoopMode, OpenAction
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track_info import SourceFacts
 
 
-@stories(
-    """
-a new player opens its track and waits for the clock
-    new a
-    open: 1 a; is: loading a; wants: nothing; clock; wants: frames; sounds 1: TrackStart a, PlayerUpdate playing
-
-before the clock starts only skip takes from the queue
-    new ab; fails 1
-    play; is: loading a b; skip: TrackEnd a skipped, QueueUpdate 0, open 2 b
-
-a track is joined to the one opened ahead
-    playing abc
-    frame 2; due: open 2 b; due; frame 2; opened 2: QueueDetails
-    ends 1: TrackEnd a finished, QueueUpdate 1; frame 2: TrackStart b; is: playing b c; ahead: nothing
-
-skip in a queue of one that loops begins it again
-    playing a queue
-    skip: TrackEnd a skipped, PlayerUpdate loading, seek 1 as 2
-
-a track that comes when the next is due is opened, and one that comes earlier is not
-    playing a
-    enqueue b: QueueUpdate 1; clear: QueueUpdate 0; due; enqueue b: QueueUpdate 1, open 2 b
-    enqueue c: QueueUpdate 2
-
-after a join the next track is opened only when it is due again
-    playing ab; due; ends 1; sounds 2
-    enqueue c: QueueUpdate 1; due: open 3 c
-
-delete ends the track and drops every source
-    playing ab; due
-    delete: TrackEnd a stopped, PlayerDelete, drop 1, drop 2
-
-delete of an idle player ends no track
-    playing a; ends 1
-    delete: PlayerDelete
-
-delete of a failed player ends no track
-    loading a; fails 1
-    delete: PlayerDelete
-
-the history has the newest first, with its time
-    playing abcd; wait 1000; ends 1; sounds 2; wait 1000; skip; wait 1000; fails 3; sounds 4; wait 1000; breaks 4
-    history: d loadFailed at 4000, c loadFailed unheard at 3000, b skipped at 2000, a finished at 1000
-"""
-)
-def test_from_one_track_to_the_next(story: str) -> None:
-    tell(story)
+def test_a_next_track_is_opened_when_it_is_due_and_not_before() -> None:
+    log = playing_player("a")
+    player = log.playback
+    assert log.do(player.enqueue(make_track("b"))) == ["QueueUpdate 1"]
+    log.do(player.clear_queue())
+    assert log.do(player.next_is_due()) == []
+    assert log.do(player.enqueue(make_track("b"))) == ["QueueUpdate 1", "open 2 b"]
+    assert log.do(player.opened(2, SONG)) == ["QueueDetails"]
+    log.do(player.ended(log.close(1)))
+    sound(log, 2)
+    assert log.do(player.enqueue(make_track("c"))) == ["QueueUpdate 1"]
+    assert log.do(player.next_is_due()) == ["open 3 c"]
+    assert log.do(player.delete()) == ["TrackEnd b stopped", "PlayerDelete", "drop 2", "drop 3"]
 
 
-@stories(
-    """
-a failed track opened ahead is forgotten when another comes first
-    playing ab; due; fails 2
-    loop track: LoopModeChange track, open 3 a; loop none: LoopModeChange none, drop 3, open 4 b
-
-a source that ends without audio has failed
-    loading a track; opened 1
-    ends 1: TrackException a empty, TrackEnd a loadFailed, PlayerUpdate failed; is: failed a
-
-an interrupted radio is opened again ever more slowly and for ever
-    playing a track
-    breaks 1: TrackException a connection_lost, TrackEnd a loadFailed, PlayerUpdate loading, open 2 a after 1 s
-    fails 2 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 3 a after 2 s
-    fails 3 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 4 a after 4 s
-    fails 4 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 5 a after 8 s
-    fails 5 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 6 a after 16 s
-    fails 6 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 7 a after 30 s
-    fails 7 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 8 a after 30 s
-    sounds 8: TrackStart a, PlayerUpdate playing
-    breaks 8: TrackException a connection_lost, TrackEnd a loadFailed, PlayerUpdate loading, open 9 a after 1 s
-
-play ends the delay of a retry
-    playing a track; breaks 1
-    play: seek 2 as 3; play
-    fails 3 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 4 a after 2 s
-    opened 4; play; frame 4: TrackStart a, PlayerUpdate playing; play
-
-a track with a delayed retry is not opened ahead
-    playing ab queue; breaks 1; sounds 2
-    due; ends 2: TrackEnd b finished, QueueUpdate 1, PlayerUpdate loading, open 3 a after 1 s
-
-the last failure is known until something plays
-    loading ab
-    error: nothing; fails 1: TrackException a file_missing, TrackEnd a loadFailed, QueueUpdate 0, open 2 b
-    opened 2; error: file_missing; frame 2: TrackStart b, PlayerUpdate playing; error: nothing
-
-a second error of the node's own within a minute stops the player, whatever came in between
-    playing abcd; loop queue; breaks 1 error; fails 2 lost; sounds 3; wait 60000
-    breaks 3 error: TrackException c internal, TrackEnd c loadFailed, PlayerUpdate failed; is: failed c da
-
-also one that never sounded
-    playing abc; breaks 1 error; wait 60000
-    fails 2 error: TrackException b internal, TrackEnd b loadFailed, PlayerUpdate failed; is: failed b c
-
-a second one after it does not
-    playing abc; breaks 1 error; wait 60001
-    fails 2 error: TrackException b internal, TrackEnd b loadFailed, QueueUpdate 0, open 3 c; is: loading c
-
-one that is told only when its turn comes counts from then on
-    new abc; fails 1 error; wait 3600000; clock; wait 1000
-    fails 2 error: TrackException b internal, TrackEnd b loadFailed, PlayerUpdate failed; is: failed b c
-"""
-)
-def test_bad_sources(story: str) -> None:
-    tell(story)
+def test_delete_of_a_player_that_has_stopped_ends_no_track() -> None:
+    idle, failed = playing_player("a"), loading_player("a")
+    idle.do(idle.playback.stop())
+    failed.do(failed.playback.failed(failed.close(1), FILE_MISSING))
+    for log in (idle, failed):
+        assert log.do(log.playback.delete()) == ["PlayerDelete"]
 
 
-@stories(
-    """
-a seek loads the track anew without an end and a start
-    playing ab; position 5000
-    seek 30000: Seek 5000 30000, PlayerUpdate loading, seek 1 as 2 at 30000; at: 30000; is: loading a b; opened 2
-    frame 2: PlayerUpdate playing; ends 2: TrackEnd a finished, QueueUpdate 0, PlayerUpdate loading, open 3 b
-
-a track that plays on behind an estimated length is sought back
-    playing a; position 70000
-    seek 65000: Seek 70000 65000, PlayerUpdate loading, seek 1 as 2 at 65000; opened 2; frame 2: PlayerUpdate playing
-
-a source of unknown length may end before the target
-    loading a; seek 90000; opened 2 unknown
-    ends 2: TrackEnd a finished, PlayerUpdate idle
-
-a live stream is not sought, whether it plays or was stopped
-    loading a; opened 1 station; frame 1
-    seek 1000: refused NotSeekable; at: 0; open: 1 a; stop: TrackEnd Test FM stopped, PlayerUpdate idle, drop 1
-    seek 1000: refused NotSeekable
-
-a seek forward keeps the next track open and one back lets it go
-    playing ab; position 51000; due
-    seek 55000: Seek 51000 55000, PlayerUpdate loading, seek 1 as 3 at 55000; ahead: 2
-    seek 0: Seek 55000 0, drop 2, seek 3 as 4; due: open 5 b
-"""
-)
-def test_seeks(story: str) -> None:
-    tell(story)
+def test_a_track_that_plays_on_behind_an_estimated_length_is_sought_back() -> None:
+    log = playing_player("a")
+    log.playback.position_ms = 70_000
+    assert log.do(log.playback.seek(65_000)) == ["Seek", "PlayerUpdate loading", "seek 1 as 2 at 65000"]
+    assert log.do(log.playback.opened(2, SONG)) == []
 
 
-@stories(
-    """
-a looped track that is a playlist when it is opened again is left as it is until its turn
-    playing a queue; due
-    lists 2 xy
-    ends 1: TrackEnd a finished, TrackException a not_audio, TrackEnd a loadFailed, PlayerUpdate loading,
-        open 3 a after 1 s
-    lists 3 xy: QueueUpdate 1, open 4 x
-
-a playing track that expands is interrupted
-    playing ab
-    lists 1 xy: TrackException a not_audio, TrackEnd a loadFailed, QueueUpdate 0, PlayerUpdate loading, open 2 b
-
-a playlist in a playlist is followed, and one in that fails
-    loading pa; lists 1 xy
-    lists 2 uv: QueueUpdate 3, open 3 u; is: loading u vya
-    lists 3 st: TrackException u limit_exceeded, TrackEnd u loadFailed, QueueUpdate 2, open 4 v
-
-a playlist that leads back to itself fails
-    loading pa; lists 1 p
-    lists 2 xy: TrackException p limit_exceeded, TrackEnd p loadFailed, QueueUpdate 0, open 3 a
-"""
-)
-def test_playlists(story: str) -> None:
-    tell(story)
-
-
-@stories(
-    """
-a title is an event when it is another one, and shown from then on, also when the source is opened again
-    loading a; opened 1 station; frame 1
-    titled 1 One: StreamTitle; title: One; titled 1 One; titled 1 Two: StreamTitle; titled 1 One: StreamTitle
-    opened 1 station; title: One; titled 1 One; skip: TrackEnd One skipped, PlayerUpdate idle, drop 1
-
-a stall is told as stuck, and a pause does not end it
-    playing ab
-    awaits: nothing; underrun: PlayerUpdate loading; awaits: 1 in mid track; stuck 1: TrackStuck a
-    pause: PlayerPause, PlayerUpdate loading; awaits: 1 in mid track; play: PlayerResume, PlayerUpdate loading
-    recovered: PlayerUpdate playing; awaits: nothing; stuck 1
-
-a track is awaited from its turn to its first frame
-    new a
-    is: loading a; awaits: nothing; clock; awaits: 1; stuck 1: TrackStuck a
-    frame 1: TrackStart a, PlayerUpdate playing; awaits: nothing
-
-a failure that is kept until the pause ends is no stall
-    loading a; pause; fails 1 lost
-    awaits: nothing
-"""
-)
-def test_streams(story: str) -> None:
-    tell(story)
+def test_a_title_is_an_event_when_it_is_another_one_and_shown_from_then_on() -> None:
+    """Also when the source is opened again."""
+    log = playing_player("a")
+    player = log.playback
+    station = SourceFacts(is_stream=True, probe_name="mp3").of_station("Test FM")
+    assert SourceFacts(title="Known", author="Band").of_station("Test FM").title == "Known"
+    log.do(player.opened(1, station))
+    info = player.current.info
+    assert (info.author, info.title, info.is_stream, info.is_seekable) == ("Test FM", "Test FM", True, False)
+    for title, events in (("One", [StreamTitle("a", "One")]), ("One", []), ("Two", [StreamTitle("a", "Two")])):
+        assert [*player.retitled(1, title).events] == events
+    player.opened(1, station)
+    assert player.current.info.title == "Two"
+    assert player.retitled(1, "Two") == Outcome()
 
 
 def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
@@ -232,13 +86,15 @@ def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
     assert [track.info.title for track in (playback.current, *playback.queue)] == ["a"]
 
 
-def test_the_history_has_fifty_tracks() -> None:
+def test_the_history_has_fifty_tracks_with_their_times() -> None:
     log = playing_player("a")
     log.do(log.playback.enqueue(*(make_track(str(number)) for number in range(60))))
     for source in range(1, 62):
         sound(log, source)
+        log.now_ms += 1000
         log.do(log.playback.ended(log.close(source)))
-    assert [played.track.id for played in log.playback.history] == [str(number) for number in range(59, 9, -1)]
+    played = [(one.track.id, one.reason, one.ended_at_ms) for one in log.playback.history]
+    assert played == [(str(number), EndReason.FINISHED, 1000 * (number + 2)) for number in range(59, 9, -1)]
 
 
 def test_what_is_told_of_an_error_is_bounded() -> None:
@@ -270,14 +126,6 @@ def test_settings_are_events_when_they_change() -> None:
     assert TrackStart(player.current, {"a": 1, "b": 2}, 0) in log.events
     assert log.do(player.change_metadata(False, None)) == ["MetadataChange"]
     assert MetadataChange(None) in log.events
-
-
-def test_a_station_stands_for_author_and_unknown_title() -> None:
-    log = playing_player("a")
-    log.do(log.playback.opened(1, FACTS["station"]))
-    info = log.playback.current.info
-    assert (info.author, info.title, info.is_stream, info.is_seekable) == ("Test FM", "Test FM", True, False)
-    assert SourceFacts(title="Known", author="Band").of_station("Test FM").title == "Known"
 
 
 # The queue's limits

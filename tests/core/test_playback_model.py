@@ -1,7 +1,9 @@
 """Any order of requests and reports, against a simple model of the selected track, of the position in it, and of the
 queue."""
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -28,8 +30,10 @@ from tonearm.core.events import (
     TrackEnd,
     TrackException,
     TrackStart,
+    TrackStuck,
 )
-from tonearm.core.play_queue import DropAction, EndReason, LoopMode, SeekAction, SourceId
+from tonearm.core.failure import FailureCode, PlayFailure, own_error
+from tonearm.core.play_queue import DropAction, EndReason, LoopMode, OpenAction, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import MOST_LISTS, Track
@@ -66,6 +70,8 @@ class Model:
     has_stopped: bool = False  # idle or failed
     is_failed: bool = False
     gave_audio: set[str] = field(default_factory=set)
+    failures: Counter[str] = field(default_factory=Counter)  # by track, since it gave audio
+    own_error_ms: float = -math.inf
     failures_in_a_row: int = 0
     known: dict[str, bool] = field(default_factory=dict)  # what was opened, and whether it can be sought
     sought_ms: int = 0
@@ -105,16 +111,21 @@ class Model:
             self.sought_ms = 0
             self.position_ms = self.position_ms if stops_at_ms is None else stops_at_ms
 
-    def fail(self) -> None:
-        if self.current in self.gave_audio:
-            self.end(EndReason.LOAD_FAILED)
-            return
-        self.failures_in_a_row += 1
-        if self.queue and self.failures_in_a_row < 5:
-            self.end(EndReason.LOAD_FAILED, comes_back=False)
+    def fail(self, own_error_ms: float | None = None) -> None:
+        """A second error of the node's own within a minute is no track's fault."""
+        stops = own_error_ms is not None and own_error_ms - self.own_error_ms <= 60_000
+        self.own_error_ms = self.own_error_ms if own_error_ms is None else own_error_ms
+        sounded = self.current in self.gave_audio
+        if sounded:
+            self.failures[self.current] += 1
         else:
+            self.failures_in_a_row += 1
+            stops = stops or not self.queue or self.failures_in_a_row >= 5
+        if stops:
             self.leave(EndReason.LOAD_FAILED)
             self.has_stopped = self.is_failed = True
+        else:
+            self.end(EndReason.LOAD_FAILED, comes_back=sounded)
 
     def go_on(self) -> None:
         """A stopped player gets something to play."""
@@ -164,6 +175,8 @@ class Model:
 
 
 LENGTH_MS: Final = 1000
+DELAYS_S: Final = (0, 1, 2, 4, 8, 16, 30)  # before a track is opened again, by its failures
+OWN_ERROR: Final = own_error(LookupError("samples 5 to 6"))
 
 IN_ORDER: Final = re.compile(
     r"(QueueDetails )?((PlayerPause|PlayerResume|Seek|SeekFailed|LoopModeChange) )?"
@@ -191,6 +204,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.last_length = self.last_version = 0
         self.remembers = True
         self.fading: set[SourceId] = set()  # sources that sound under a later track
+        self.last_error: PlayFailure | None = None
 
     # What often comes before something else
 
@@ -255,8 +269,8 @@ class PlaybackMachine(RuleBasedStateMachine):
         had_started, track = self._has_started(), self.model.current
         was_stopped, from_ms = self.model.has_stopped, self.model.position_ms
         self.model.seek(max(position_ms, 0))
-        ends = len(self.log.events)
-        self._do(self.playback.seek(position_ms))
+        ends, ahead = len(self.log.events), self.playback.next_source
+        self._do(self.playback.seek(position_ms), at_once=True)
         seeks = [event for event in self.log.events[ends:] if isinstance(event, Seek)]
         assert seeks in ([], [Seek(track, from_ms, max(position_ms, 0))])
         ended = [event for event in self.log.events[ends:] if isinstance(event, TrackEnd)]
@@ -264,6 +278,8 @@ class PlaybackMachine(RuleBasedStateMachine):
             self.started = self.playback.current_source  # it goes on as it was
         if ended or not self.model.has_stopped:
             assert bool(seeks) is not bool(ended)
+        if seeks and not was_stopped:
+            assert self.playback.next_source == (ahead if max(position_ms, 0) >= from_ms else None)
 
     @rule(more=st.integers(0, 2))
     def replace(self, more: int) -> None:
@@ -355,7 +371,7 @@ class PlaybackMachine(RuleBasedStateMachine):
             self.model.begin()
         outcome = self.playback.play()
         assert (outcome.events[:1] == (resume,)) is was_paused
-        self._do(outcome)
+        self._do(outcome, at_once=True)
 
     @rule()
     def pause(self) -> None:
@@ -399,9 +415,10 @@ class PlaybackMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._is_alive(self.playback.next_source))
     @rule()
     def next_cannot_be_sought(self) -> None:
-        """The event comes when it starts."""
+        """The event comes when it starts, which it cannot do before its turn."""
         source = self.playback.next_source
         assert source is not None
+        assert self.playback.first_frame(source) == Outcome()
         assert self.playback.seek_failed(source, "not_seekable") == Outcome()
 
     @precondition(lambda self: self._has_started() and self._is_alive(self.playback.next_source))
@@ -439,7 +456,8 @@ class PlaybackMachine(RuleBasedStateMachine):
     @rule()
     def current_starts(self) -> None:
         self.model.gave_audio.add(self.model.current)
-        self.model.failures_in_a_row = 0
+        self.model.failures_in_a_row = self.model.failures[self.model.current] = 0
+        self.last_error = None
         self.started = self._current()
         self._do(self.playback.first_frame(self._current()))
 
@@ -450,16 +468,32 @@ class PlaybackMachine(RuleBasedStateMachine):
         self._do(self.playback.ended(self.log.close(self._current())))
 
     @precondition(lambda self: self._has_started())
+    @rule(failure=st.sampled_from((CONNECTION_LOST, OWN_ERROR)), after_ms=st.sampled_from((0, 59_000, 61_000)))
+    def current_is_interrupted(self, failure: PlayFailure = CONNECTION_LOST, after_ms: int = 0) -> None:
+        self.log.now_ms += after_ms
+        self._do(self.playback.failed(self.log.close(self._current()), failure))
+
+    @precondition(lambda self: self._has_started())
     @rule()
-    def current_is_interrupted(self) -> None:
-        self.model.fail()
-        self._do(self.playback.failed(self.log.close(self._current()), CONNECTION_LOST))
+    def current_turns_out_to_be_a_playlist(self) -> None:
+        self._do(self.playback.expanded(self.log.close(self._current()), (make_track("wrong"),)))
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
-    @rule()
-    def current_fails(self) -> None:
+    @rule(failure=st.sampled_from((FILE_MISSING, OWN_ERROR)))
+    def current_fails(self, failure: PlayFailure = FILE_MISSING) -> None:
         self.unreported.add(self._current())
-        self._do(self.playback.failed(self.log.close(self._current()), FILE_MISSING))
+        self._do(self.playback.failed(self.log.close(self._current()), failure))
+
+    @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
+    @precondition(lambda self: self.playback.wants_frames)
+    @rule()
+    def current_ends_without_a_sound(self) -> None:
+        """Which is a failure, unless it may have been sought behind its end."""
+        if self.model.sought_ms:
+            self.model.end(EndReason.FINISHED)
+        else:
+            self.unreported.add(self._current())
+        self._do(self.playback.ended(self.log.close(self._current())))
 
     @precondition(lambda self: self._is_alive(self.playback.next_source))
     @rule(opens=st.booleans())
@@ -477,23 +511,27 @@ class PlaybackMachine(RuleBasedStateMachine):
             self._do(self.playback.failed(self.log.close(source), FILE_MISSING))
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
-    @precondition(lambda self: self.listed.get(self.model.current, 0) < MOST_LISTS)
     @rule(count=st.integers(1, 3))
     def current_expands(self, count: int) -> None:
         tracks = self._entries(count, self.model.current)
-        self.model.current, *others = (track.id for track in tracks)
-        self.model.queue[:0] = others
+        if self.listed.get(self.model.current, 0) < MOST_LISTS:
+            self.model.current, *others = (track.id for track in tracks)
+            self.model.queue[:0] = others
+        else:
+            self.unreported.add(self._current())
         self._do(self.playback.expanded(self.log.close(self._current()), tracks))
 
     @precondition(lambda self: self._is_alive(self.playback.next_source))
-    @precondition(lambda self: self._next_track() in self.model.queue)
-    @precondition(lambda self: self.listed.get(self._next_track(), 0) < MOST_LISTS)
     @rule(count=st.integers(1, 3))
     def next_expands(self, count: int) -> None:
-        source = self.playback.next_source
+        """A track that a loop repeats is left as it is until its turn."""
+        source, name = self.playback.next_source, self._next_track()
         assert source is not None
-        tracks = self._entries(count, self.model.queue[0])
-        self.model.queue[:1] = (track.id for track in tracks)
+        tracks = self._entries(count, name)
+        if name in self.model.queue and self.listed.get(name, 0) < MOST_LISTS:
+            self.model.queue[:1] = (track.id for track in tracks)
+        else:
+            self.unreported.add(source)
         self._do(self.playback.expanded(self.log.close(source), tracks))
 
     @rule()
@@ -513,6 +551,16 @@ class PlaybackMachine(RuleBasedStateMachine):
         if source not in (self.playback.current_source, self.playback.next_source):
             outcome = report(self.playback, source)
             assert outcome == Outcome()
+
+    @rule()
+    def current_is_stuck(self) -> None:
+        stalled, current = self.playback.stalled, self.playback.current_source
+        assert stalled == (current if self.last_state == "loading" and self.model.has_clock else None) or (
+            current in self.unreported and stalled is None
+        )
+        told = TrackStuck(self.playback.current, {}, self.model.position_ms, 10_000, "it is silent")
+        outcome = self.playback.stuck(current or 0, 10_000, "it is silent")
+        assert outcome == Outcome((told,) if stalled else ())
 
     # What must hold
 
@@ -538,6 +586,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     def the_player_is_where_it_should_be(self) -> None:
         assert self.playback.position_ms == self.model.position_ms
         assert self.model.ends == [], "an end without its event"
+        assert self.playback.error == self.last_error
 
     @invariant()
     def only_wanted_sources_are_open(self) -> None:
@@ -548,6 +597,7 @@ class PlaybackMachine(RuleBasedStateMachine):
             assert self.log.open_sources[self._current()] == self.model.current
         if self.playback.next_source in wanted and self.playback.next_source is not None:
             assert self.log.open_sources[self.playback.next_source] == self._next_track()
+            assert not self.model.failures[self._next_track()], "its delay is not over"
 
     @invariant()
     def failures_are_kept_only_before_their_turn(self) -> None:
@@ -615,7 +665,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert outcome.skips_to_open is (ahead is not None and self.playback.current_source == ahead)
         self._do(outcome, is_skip=True)
 
-    def _do(self, outcome: Outcome, *, is_skip: bool = False) -> None:
+    def _do(self, outcome: Outcome, *, is_skip: bool = False, at_once: bool = False) -> None:
         """Carries out and checks `outcome`. What the call itself does was done to the model before; failures that
         had been kept, and whose turn came with the call, are done to it here."""
         self.log.do(outcome)
@@ -626,17 +676,22 @@ class PlaybackMachine(RuleBasedStateMachine):
             self._check(event)
         for action in outcome.actions:
             source = action.new_source if isinstance(action, SeekAction) else action.source
+            if isinstance(action, OpenAction):
+                delay_s = DELAYS_S[min(self.model.failures[action.track.id], 6)]
+                assert action.delay_s == delay_s or (at_once and not action.delay_s)
             if not isinstance(action, DropAction) and source == self.playback.current_source:
                 assert action.start_ms == self.playback.position_ms
         self.unreported &= {self.playback.current_source, self.playback.next_source}
 
     def _check(self, event: Event) -> None:
         match event:
-            case TrackException(track, failure=failure) if failure == FILE_MISSING:
+            case TrackException(track, failure=failure):
                 assert track.info.title == self.model.current
-                assert self.playback.clock_started
-                assert not self.playback.paused
-                self.model.fail()
+                if self.open_start is None:
+                    assert self.playback.clock_started
+                    assert not self.playback.paused
+                self.last_error = failure
+                self.model.fail(self.log.now_ms if failure.code is FailureCode.INTERNAL else None)
             case TrackEnd(track):
                 assert self.open_start in (None, track.info.title)
                 assert self.model.ends.pop(0) == End(track.info.title, event.position_ms, event.played_ms, event.reason)

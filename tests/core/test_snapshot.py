@@ -1,5 +1,6 @@
 """A player that is made of another one's snapshot plays on as that one does, and where it would be by now."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -44,7 +45,7 @@ class RestartedPlaybackMachine(PlaybackMachine):
         had_started = self._has_started()
         snapshot = read_back(self.playback.snapshot())
         self.log.playback = self.playback = Playback(
-            "player", None, {}, snapshot=snapshot, wall_ms=lambda: self.log.now_ms
+            "player", None, {}, snapshot=snapshot, now_s=lambda: self.log.now_ms / 1000
         )
         self.log.open_sources.clear()
         self.unreported.clear()
@@ -56,7 +57,8 @@ class RestartedPlaybackMachine(PlaybackMachine):
             if model.known.get(model.current) is False:
                 model.position_ms = 0
             model.sought_ms = model.position_ms
-        self._do(self.playback.begin())
+        model.own_error_ms = -math.inf
+        self._do(self.playback.begin(), at_once=True)
         self.started = self.playback.current_source if had_started else None
         if snapshot.clock_started:
             self._finish_if_behind_end()

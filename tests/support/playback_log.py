@@ -1,26 +1,10 @@
-"""A player's rules with an obedient shell: does what outcomes ask for and writes everything down. And stories of such
-players, told line by line."""
+"""A player's rules with an obedient shell: does what outcomes ask for and writes everything down."""
 
-from collections.abc import Callable, Mapping
 from typing import Final
 
-import pytest
-
-from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.core.errors import RequestError
-from tonearm.core.events import (
-    Event,
-    LoopModeChange,
-    PlayerUpdate,
-    QueueUpdate,
-    Seek,
-    TrackEnd,
-    TrackException,
-    TrackStart,
-    TrackStuck,
-)
-from tonearm.core.failure import own_error
-from tonearm.core.play_queue import DropAction, LoopMode, PlayedTrack, SeekAction, SourceId
+from tests.support.tracks import make_track
+from tonearm.core.events import Event, PlayerUpdate, QueueUpdate, TrackEnd, TrackEvent
+from tonearm.core.play_queue import DropAction, LoopMode, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
@@ -29,7 +13,7 @@ from tonearm.core.track_info import SourceFacts
 
 class PlaybackLog:
     """`lines` has every event and action in short: `TrackEnd a finished`, `open 2 b`, `seek 1 as 2 at 500`, `drop 1`;
-    and `may fade` of a skip to what is open, `fade moves` of a change that moves one."""
+    and `fade moves` of a change that moves one."""
 
     def __init__(self, first: Track, *, max_waiting_tracks: int = 10_000) -> None:
         self.now_ms = 0
@@ -59,11 +43,10 @@ class PlaybackLog:
                 lines.append(f"seek {action.source} as {action.new_source}{start}")
             else:
                 self._open(action.source, action.track.id)
-                delay = f" after {action.delay_s:g} s" if action.delay_s else ""
                 start = f" at {action.start_ms}" if action.start_ms else ""
                 end = "" if action.track.end_ms is None else f" to {action.track.end_ms}"
-                lines.append(f"open {action.source} {action.track.id}{start}{end}{delay}")
-        lines += ["may fade"] * outcome.skips_to_open + ["fade moves"] * outcome.moves_fade
+                lines.append(f"open {action.source} {action.track.id}{start}{end}")
+        lines += ["fade moves"] * outcome.moves_fade
         self.events.extend(outcome.events)
         self.lines.extend(lines)
         return lines
@@ -117,124 +100,10 @@ def names_queued(playback: Playback) -> str:
 def _line(event: Event) -> str:
     kind = type(event).__name__
     match event:
-        case TrackStart(track) | TrackStuck(track):
-            return f"{kind} {track.info.title}"
         case TrackEnd(track, reason=reason):
             return f"{kind} {track.info.title} {reason}"
-        case TrackException(track, failure=failure):
-            return f"{kind} {track.info.title} {failure.code}"
-        case Seek(_, from_ms, position_ms):
-            return f"Seek {from_ms} {position_ms}"
-        case PlayerUpdate(detail) | QueueUpdate(detail) | LoopModeChange(detail):
+        case TrackEvent(track):
+            return f"{kind} {track.info.title}"
+        case PlayerUpdate(detail) | QueueUpdate(detail):
             return f"{kind} {detail}"
     return kind
-
-
-def _played(track: PlayedTrack) -> str:
-    time = f" at {track.ended_at_ms}" if track.ended_at_ms else ""
-    return f"{track.track.id} {track.reason}{'' if track.sounded else ' unheard'}{time}"
-
-
-# Stories
-
-PLAYERS: Final[Mapping[str, Callable[[str, LoopMode], PlaybackLog]]] = {
-    "new": new_player,
-    "loading": loading_player,
-    "playing": playing_player,
-}
-FACTS: Final = {
-    "": SONG,
-    "unknown": SourceFacts(is_seekable=True),
-    "station": SourceFacts(is_stream=True, probe_name="mp3").of_station("Test FM"),
-}
-FAILURES: Final = {
-    "missing": FILE_MISSING,
-    "lost": CONNECTION_LOST,
-    "error": own_error(LookupError("samples 5 to 6")),
-}
-
-Verb = Callable[..., Outcome | list[str]]
-
-
-def _verb(log: PlaybackLog, word: str) -> Verb:
-    """What may happen to a player, by the words that stories have for it: those of the rules, and these. What is said
-    of a source closes it, where it is gone by itself."""
-    player = log.playback
-
-    def close(source: str) -> SourceId:
-        return log.close(int(source))
-
-    verbs: dict[str, Verb] = {
-        "clock": player.start_clock,
-        "seek": lambda to_ms: player.seek(int(to_ms)),
-        "loop": lambda mode: player.set_loop(LoopMode(mode)),
-        "enqueue": lambda names: player.enqueue(*map(make_track, names)),
-        "clear": player.clear_queue,
-        "due": player.next_is_due,
-        "opened": lambda source, facts="": player.opened(int(source), FACTS[facts]),
-        "frame": lambda source: player.first_frame(int(source)),
-        "sounds": lambda source: sound(log, int(source)),
-        "ends": lambda source: player.ended(close(source)),
-        "fails": lambda source, why="missing": player.failed(close(source), FAILURES[why]),
-        "breaks": lambda source, why="lost": player.failed(close(source), FAILURES[why]),
-        "lists": lambda source, names: player.expanded(
-            close(source), tuple(make_track(name, lists=("",)) for name in names)
-        ),
-        "titled": lambda source, title: player.retitled(int(source), title),
-        "stuck": lambda source: player.stuck(int(source), 10_000, "connecting again"),
-    }
-    verb: Verb = verbs[word] if word in verbs else getattr(player, word)
-    return verb
-
-
-def _answers(log: PlaybackLog) -> dict[str, str]:
-    """What stories ask of a player. It `is` in a state, with a track and a queue."""
-    player = log.playback
-    return {
-        "is": f"{player.state} {player.current.id} {names_queued(player)}".rstrip(),
-        "at": str(player.position_ms),
-        "open": ", ".join(f"{source} {name}" for source, name in log.open_sources.items()),
-        "ahead": str(player.next_source or ""),
-        "title": player.current.info.title,
-        "wants": "frames" if player.wants_frames else "",
-        "awaits": "" if player.stalled is None else f"{player.stalled}{' in mid track' * player.is_in_mid_track}",
-        "error": "" if player.error is None else str(player.error.code),
-        "history": ", ".join(map(_played, player.history)),
-    }
-
-
-def tell(story: str) -> None:
-    """The first line makes a player (`playing ab`: how it is, its tracks, its loop) and says what happened before. The
-    other lines are the story, step by step. Behind each colon stands what a step leads to: the lines of its events
-    and actions, the answer to a question, or the error that refuses it; without a colon: nothing."""
-    begin, _, rest = story.partition("\n")
-    first, *before = begin.split(";")
-    kind, names, *mode = first.split()
-    log = PLAYERS[kind](names, *map(LoopMode, mode))
-    for step in before:
-        _done(log, *step.split())
-    for step in rest.replace(",\n", ", ").replace("\n", ";").split(";"):
-        doing, _, expected = step.partition(":")
-        assert _done(log, *doing.split()) == " ".join(expected.split()), step
-
-
-def _done(log: PlaybackLog, word: str, *others: str) -> str:
-    if word in ("wait", "position"):
-        if word == "wait":
-            log.now_ms += int(others[0])
-        else:
-            log.playback.position_ms = int(others[0])
-        return ""
-    if word in (answers := _answers(log)):
-        return answers[word] or "nothing"
-    try:
-        led_to = _verb(log, word)(*others)
-    except RequestError as error:
-        return f"refused {type(error).__name__}"
-    return ", ".join(led_to if isinstance(led_to, list) else log.do(led_to))
-
-
-def stories(text: str) -> pytest.MarkDecorator:
-    """A test of each story. They stand one behind the other: a line with its name, then its own lines."""
-    told = dict(part.split("\n", 1) for part in text.strip("\n").split("\n\n"))
-    return pytest.mark.parametrize("story", told.values(), ids=told)
