@@ -8,7 +8,7 @@ from tonearm.core.admission import Claim, Urgency
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
 from tonearm.player.sleep import SLEEP_AFTER_S
-from tonearm.player.timers import IDLE_S, START_TIMEOUT_S
+from tonearm.player.timers import IDLE_S
 
 
 def claim(bench: SleepBench) -> Claim:
@@ -74,21 +74,6 @@ async def test_who_is_back_within_two_seconds_keeps_its_place(played_s: float) -
         assert claim(bench) == before
     await bench.run(3)
     assert bench.shelf.opened == ["a"]
-
-
-async def test_neither_a_track_nor_an_overlay_fails_while_its_player_waits_for_room() -> None:
-    bench = SleepBench({"a": seconds(60), "clip": seconds(5)}, "a", has_room=False)
-    bench.listen()
-    bench.player.add_overlays((bench.new_track("clip"), OverlaySettings()))
-    await bench.run(300)
-    assert [op for op in bench.events.ops if op not in ("PlayerUpdate", "ListenersChange")] == ["TrackStuck"]
-    bench.pool.is_full = False
-    bench.pool.lose()
-    await bench.run(START_TIMEOUT_S - 1)
-    assert bench.position_ms > 20_000
-    assert len(bench.player.status().overlays) == 1  # its decoder gives no overlay's audio
-    await bench.run(2)
-    assert len(bench.events.named("OverlayException")) == 1
 
 
 async def test_a_player_with_nothing_to_play_asks_for_nothing() -> None:

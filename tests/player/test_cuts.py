@@ -141,22 +141,6 @@ async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_t
     require_new_sound(bench, [first, *more], sample)
 
 
-async def test_the_end_of_a_sound_that_was_cut_off_in_time_comes_however_late() -> None:
-    """Listeners keep frames: one that comes a tick late continues for them what they hear."""
-    bench = Bench("a", "b")
-    await bench.sound()
-    before = bench.frames()[-1]
-    heard = len(bench.listener)
-    bench.player.seek(1_000)
-    bench.tick(2)  # the decoder is busy
-    bench.player.seek(2_000)
-    await bench.pump()
-    await bench.ticks(1)
-    (tail,) = bench.frames(heard)
-    assert tail.position_us == before.position_us + 20_000
-    assert np.abs(tail.pcm[:GLIDE_SAMPLES]).max() > 1000
-
-
 # During a pause
 
 

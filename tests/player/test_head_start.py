@@ -5,7 +5,6 @@ import pytest
 from tests.support.player_bench import BEGIN, PlayerBench
 from tests.support.sinks import MemoryListener
 from tonearm.core.frame import FRAME_MS
-from tonearm.core.playback_requests import Requests
 from tonearm.decoder.messages import Grant
 
 BURST_MS = 800
@@ -29,41 +28,24 @@ def sent_frames(bench: PlayerBench) -> int:
     return bench.player.status().quality.frames_sent
 
 
-async def test_a_stream_of_a_new_player_has_its_burst_after_a_few_ticks_and_goes_on_as_fast_as_time_does() -> None:
-    bench = playing()
-    listener = stream()
-    bench.player.attach(listener)
-    bench.tick(7)
-    assert BURST_FRAMES <= len(listener) <= BURST_FRAMES + 7
-    assert bench.player.status().position_ms == len(listener) * FRAME_MS
-    before = len(listener)
-    bench.tick(10)
-    assert len(listener) == before + 10
-    assert [event["op"] for event in bench.events.events].count("TrackStart") == 1
-
-
-async def test_of_a_player_that_has_sent_something_a_stream_gets_the_rest_of_its_burst() -> None:
+@pytest.mark.parametrize("sent", [0, 12])
+async def test_a_stream_of_a_new_player_has_its_burst_after_a_few_ticks_and_goes_on_as_fast_as_time_does(
+    sent: int,
+) -> None:
+    """Or the rest of it, where something was sent before."""
     bench = playing(70)
-    leave = bench.player.attach(MemoryListener())
-    bench.tick(12)
+    leave = bench.player.attach(MemoryListener() if sent else stream())
+    bench.tick(sent)
     listener = stream()
     bench.player.attach(listener)
     leave()
-    bench.tick(6)
-    assert sent_frames(bench) in range(BURST_FRAMES, BURST_FRAMES + 6)
-    assert len(listener) == sent_frames(bench) - 12
-
-
-async def test_who_began_with_silence_gets_the_sound_in_its_time() -> None:
-    bench = PlayerBench("a", wait_ms=60_000)
-    bench.player.do(Requests.pause)
-    listener = stream()
-    bench.player.attach(listener)
-    assert len(listener) == BURST_FRAMES
-    bench.begin(frames=60)
-    bench.player.do(Requests.play)
-    bench.tick(20)
-    assert sent_frames(bench) == 20
+    bench.tick(7)
+    before = len(listener)
+    assert before + sent in range(BURST_FRAMES, BURST_FRAMES + 8)
+    assert bench.player.status().position_ms == (before + sent) * FRAME_MS
+    bench.tick(10)
+    assert len(listener) == before + 10
+    assert [event["op"] for event in bench.events.events].count("TrackStart") == 1
 
 
 @pytest.mark.parametrize("frames", [KEPT_FRAMES, 20])

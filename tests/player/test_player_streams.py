@@ -7,13 +7,14 @@ from functools import partial
 import pytest
 
 from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame, playing
-from tests.support.tracks import CONNECTION_LOST
+from tests.support.tracks import CONNECTION_LOST, make_track
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import TrackInfo
-from tonearm.decoder.messages import DropSource, OpenSession, Plan
+from tonearm.decoder.messages import DropSource, Plan
 
 
 def live_player(*names: str) -> PlayerBench:
@@ -167,21 +168,9 @@ def told_of_stalls(bench: PlayerBench) -> list[str]:
     ]
 
 
-async def test_the_first_listener_of_a_player_that_waits_for_room_has_it_ask_again() -> None:
-    bench = PlayerBench("a")
-    bench.pool.is_full = True
-    bench.pool.lose()
-    sessions = len(bench.pool.sessions)
-    bench.pool.is_full = False  # for whoever is heard: nobody else is told
-    bench.listen()
-    await bench.settle()
-    assert len(bench.pool.sessions) == sessions + 1
-    assert bench.started_at == {1: 0}
-    assert bench.orders(OpenSession)[0].is_heard
-
-
 async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_takes() -> None:
     bench = playing("a", sent=10)
+    bench.player.add_overlays((make_track("clip"), OverlaySettings()))
     bench.pool.is_full = True
     bench.pool.lose()
     bench.tick(2)
@@ -190,14 +179,14 @@ async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_tak
     assert "node is overloaded" in event["cause"]
     status = bench.player.status()
     assert (status.state, status.quality.waiting_for_room_ms) == ("loading", 7000)
-    assert bench.events.named("TrackException") == []
+    assert told_of_stalls(bench)[1:] == []
 
     bench.pool.is_full = False
     await bench.lose()
-    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+    assert bench.started_at[1] == 10 * FRAME_SAMPLES
     assert bench.player.status().quality.waiting_for_room_ms is None
     bench.time.forward(31)  # now it is the source's own fault
-    assert len(bench.events.named("TrackException")) == 1
+    assert len(bench.events.named("TrackException")) == len(bench.events.named("OverlayException")) == 1
 
 
 # Pauses of live streams

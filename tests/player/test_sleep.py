@@ -241,31 +241,21 @@ async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end_and_join
     assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
 
 
-async def test_a_player_that_may_fade_at_any_skip_sleeps_too_while_nobody_hears_it_whatever_comes_next() -> None:
+async def test_a_player_that_may_fade_at_any_skip_sleeps_too_while_nobody_hears_it() -> None:
     """With a listener the next track is open, and fades in at a skip; without one it need not be."""
-    bench = SleepBench({name: seconds(60) for name in "abc"}, "a", "b", "c")
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
     bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000, on_skip=True))
+    for _ in range(2):
+        await bench.run(3)
+        assert bench.is_asleep
+        opened = len(bench.shelf.opened)
+        leave = bench.player.attach(MemoryListener())
+        await bench.run(5)
+        assert (bench.is_asleep, bench.shelf.opened[opened:]) == (False, ["a", "b"])
+        leave()
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
     await bench.run(3)
-    assert (bench.is_asleep, bench.shelf.opened) == (True, ["a"])
-    leave = bench.player.attach(MemoryListener())
-    await bench.run(5)
-    assert (bench.is_asleep, bench.shelf.opened) == (False, ["a", "a", "b"])
-    bench.player.do(Requests.skip)
-    await bench.run(1)
-    assert (bench.title, bench.shelf.opened) == ("b", ["a", "a", "b", "c"])
-    leave()
-    await bench.run(10)
-    assert (bench.is_asleep, bench.shelf.opened) == (True, ["a", "a", "b", "c"])
-    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
-    bench.player.do(Requests.enqueue, bench.new_track("a"), index=0)
-    bench.player.do(Requests.remove, bench.player.queue.tracks[1].id)
-    await bench.run(10)
     assert bench.is_asleep
-    listener = bench.listen()
-    await bench.run(35)
-    assert bench.joints(listener) == [(52 * SAMPLE_RATE_HZ, 0)]
-    assert bench.title == "a"
-    assert bench.player.status().quality.underruns == 0
 
 
 async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() -> None:

@@ -151,14 +151,12 @@ class SleepBench(PlayerBench):
         *names: str,
         sleeps: bool = True,
         has_files: bool = False,
-        has_room: bool = True,
     ) -> None:
         self.has_files = has_files
         self.track_ids: list[str] = []
         time = HandTime()
         self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
         pool = SimulatedPool(time, self.shelf)
-        pool.is_full = not has_room
         super().__init__(*names, wait_ms=0, time=time, pool=pool, opener=self.shelf)
 
     def new_track(self, name: str) -> Track:
