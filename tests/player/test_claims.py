@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.support.player_bench import SleepBench, seconds
 from tests.support.sinks import MemoryListener
-from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests

@@ -13,10 +13,20 @@ import pytest
 
 from tests.support.hand_time import HandTime
 from tests.support.planted_faults import audio_not_taken_in, frames_not_sent, sources_not_begun
-from tests.support.player_bench import BEGIN, END, HandOpener, HandPool, HandSession, PlayerBench, frame, playing
+from tests.support.player_bench import (
+    BEGIN,
+    END,
+    HandOpener,
+    HandPool,
+    HandSession,
+    PlayerBench,
+    SleepBench,
+    frame,
+    playing,
+    seconds,
+)
 from tests.support.processes import descriptors_left
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_BYTES

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from tests.support.player_bench import OPENING_S, STEP_S, SleepBench, seconds
 from tests.support.simulated_decoder import Piece, Track
 from tests.support.sinks import MemoryListener
-from tests.support.sleep_bench import OPENING_S, STEP_S, SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import NoPrevious, NotSeekable
 from tonearm.core.filters import FilterChange, Timescale
@@ -159,8 +159,8 @@ async def run(names: list[str], steps: list[Step]) -> Run:
         pieces = [(number, piece) for number, content in enumerate(bench.heard(listener)) for piece in content.pieces]
         open_sources = len(player._engine._session._sources)
     finally:
-        await bench.close()
-    return Run(pieces, bench.pool.names, asked, bench.said, bench.track_ids, left, open_sources)
+        await bench.player.delete()
+    return Run(pieces, bench.pool.names, asked, bench.events.events, bench.track_ids, left, open_sources)
 
 
 @settings(max_examples=examples(25))
@@ -347,9 +347,9 @@ async def what_is_said(
             assert all(itertools.starmap(is_gapless, itertools.pairwise(pieces)))
         await bench.run(20)
     finally:
-        await bench.close()
+        await bench.player.delete()
     # A next track is opened for a skip only where the end of the current one is known, which it is for a sleeper alone.
-    return [_said(event) for event in bench.said if event["op"] != "QueueDetails"], states
+    return [_said(event) for event in bench.events.events if event["op"] != "QueueDetails"], states
 
 
 def _said(event: dict[str, Any]) -> Said:

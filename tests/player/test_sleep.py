@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from tests.support.planted_faults import frames_not_passed
+from tests.support.player_bench import SleepBench, seconds
 from tests.support.sinks import MemoryListener
-from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange, Timescale
@@ -113,8 +113,8 @@ async def test_a_sleeping_player_has_no_decoder_and_goes_on_at_its_speed_for_who
     leave()
     await bench.run(4)
     assert bench.is_asleep
-    await bench.close()
-    said = len(bench.said)
+    await bench.player.delete()
+    said = len(bench.events.events)
     bench.time.forward(120)
     assert bench.events.ops[said - 2 :] == ["TrackEnd", "PlayerDelete"]
 
@@ -202,7 +202,7 @@ async def test_a_source_that_is_shorter_or_gone_ends_where_the_player_wakes(
     await bench.run(10)
     bench.shelf.tracks["a"] = seconds(left_s)
     await bench.run(38)
-    assert bench.said[-1]["op"] == "PlayerUpdate"
+    assert bench.events.events[-1]["op"] == "PlayerUpdate"
     if is_heard:
         bench.listen()
     await bench.run(3)
