@@ -2,7 +2,6 @@
 samples of an overlay are heard, once and in order."""
 
 import asyncio
-import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +12,7 @@ from tests.player.test_cuts import CLIP_SAMPLES, CUT, SHORT_FRAMES, STARTS, Benc
 from tests.player.test_handing_over import SETTINGS
 from tests.support.examples import examples
 from tests.support.tracks import make_track
-from tonearm.core.errors import NoPrevious
-from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.playback_requests import Requests
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
@@ -48,26 +44,13 @@ def steps_of(whats: str, max_size: int) -> st.SearchStrategy[list[Step]]:
 
 
 async def ask(bench: Bench, step: Step) -> None:
-    player = bench.player
     match step.what:
-        case "seek":
-            if player.status().state in ("playing", "loading"):
-                player.seek(step.position_ms)
-        case "previous":
-            with contextlib.suppress(NoPrevious):
-                player.do(Requests.previous)
-        case "replace":
-            player.do(Requests.replace, make_track("new"))
-        case "pause" | "play" | "skip" | "stop":
-            player.do(getattr(Requests, step.what))
-        case "enqueue":
-            player.do(Requests.enqueue, make_track("more"))
-        case "volume":
-            player.do(Requests.change_filters, FilterChange(volume=(0.5, 1.0, 2.0)[step.position_ms % 3]))
-        case "overlay" if not player.status().overlays:
-            player.add_overlays((make_track(f"overlay{len(bench.events.named('OverlayEnd'))}"), SETTINGS))
+        case "overlay" if not bench.player.status().overlays:
+            bench.player.add_overlays((make_track(f"overlay{len(bench.events.named('OverlayEnd'))}"), SETTINGS))
         case "death":
             bench.pool.lose()
+        case what:
+            bench.ask(what, (25_000, 50_000, 100_000)[step.position_ms % 3] if what == "volume" else step.position_ms)
     if step.is_quick:
         await bench.pump()
         bench.decode(2 * SHORT_FRAMES * FRAME_SAMPLES)

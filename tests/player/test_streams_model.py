@@ -28,7 +28,6 @@ from tonearm.core.frame import (
     Output,
     mp3_output,
 )
-from tonearm.core.playback_requests import Requests
 from tonearm.decoder.session.orders import GRANT_STEP_FRAMES
 from tonearm.player.clients.broadcast import silent_mp3_frame
 
@@ -149,23 +148,11 @@ class Bench(RenderingBench):
 
 
 async def do(bench: Bench, step: Step) -> None:
-    player = bench.player
     match step.what:
         case "come":
             bench.come(step.form, step.burst_ms)
         case "go":
             bench.go()
-        case "pause":
-            player.do(Requests.pause)
-        case "play":
-            player.do(Requests.play)
-        case "skip":
-            bench.cut_at = bench.tick_count
-            player.do(Requests.skip)
-        case "seek":
-            bench.cut_at = bench.tick_count
-            if player.status().state in ("playing", "loading"):
-                player.seek(step.burst_ms + 333)
         case "starve":
             bench.starved = 80
         case "lag":
@@ -176,6 +163,9 @@ async def do(bench: Bench, step: Step) -> None:
             await bench.pump()
             bench.starved = bench.lagging = bench.decoded_to = 0
             await bench.pass_frames(40)  # what was not encoded is rendered once more
+        case "pause" | "play" | "skip" | "seek":
+            bench.cut_at = bench.tick_count if step.what in ("skip", "seek") else bench.cut_at
+            bench.ask(step.what, step.burst_ms + 333)
     if step.is_quick:
         await bench.pump()
 

@@ -2,6 +2,7 @@
 And one with simulated decoders that take their time: for hours of silence in a second."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,13 @@ from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
+from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.errors import NoPrevious, NotSeekable
 from tonearm.core.failure import PlayError, PlayFailure, own_error
+from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait
+from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
@@ -260,6 +265,37 @@ class PlayerBench:
         """The process dies, and what comes of that is done."""
         self.pool.lose(suspect_sources)
         await self.settle()
+
+    def ask(self, what: str, ms: int = 0, name: str = "more") -> None:
+        """What a step of a model asks for, with a place, length or volume, and with a track."""
+        player = self.player
+        match what:
+            case "pause" | "play" | "skip" | "stop":
+                player.do(getattr(Requests, what))
+            case "enqueue":
+                player.do(Requests.enqueue, self.new_track(name))
+            case "first":
+                player.do(Requests.enqueue, self.new_track(name), index=0)
+            case "replace":
+                player.do(Requests.replace, self.new_track(name))
+            case "remove" if player.queue.tracks:
+                player.do(Requests.remove, player.queue.tracks[0].id)
+            case "previous":
+                with contextlib.suppress(NoPrevious):
+                    player.do(Requests.previous)
+            case "seek":
+                with contextlib.suppress(NotSeekable):  # its source may be missing
+                    player.seek(ms)
+            case "none" | "track" | "queue":
+                player.do(Requests.set_loop, LoopMode(what))
+            case "fade" | "fade on skip":
+                on_skip = True if what == "fade on skip" else None
+                player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=ms, on_skip=on_skip))
+            case "volume":
+                player.do(Requests.change_filters, FilterChange(volume=ms / 50_000))
+            case "faster" | "as it is":
+                timescale = Timescale(speed=1.25 if what == "faster" else 1.0)
+                player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
 
     # What the node said
 
