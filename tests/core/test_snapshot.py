@@ -79,25 +79,6 @@ def snapshot_of(names: str, mode: LoopMode = LoopMode.NONE) -> PlayerSnapshot:
     return snapshot
 
 
-@pytest.mark.parametrize(
-    ("replaced", "with_", "lists"),
-    [
-        ('"lists":["0123456789ab","ba9876543210"]', '"lists":["0123456789ab","ba9876543210"]', 2),
-        ('"lists":["0123456789ab","ba9876543210"],', "", 1),  # as older nodes wrote it: an entry of an unknown list
-    ],
-)
-def test_what_lists_led_to_a_track_comes_back(replaced: str, with_: str, lists: int) -> None:
-    snapshot = snapshot_of("ab")
-    entry = snapshot.queue[0].track
-    uri = parse_source_uri("file:///music/f%FCr.mp3")
-    snapshot.queue[0].track = replace(entry, uri=uri, lists=("0123456789ab", "ba9876543210"))
-    text = json_text(state_out(snapshot, 1)).decode()
-    assert replaced in text
-    again = SavedPlayer.model_validate_json(text.replace(replaced, with_)).as_snapshot().queue[0].track
-    assert (len(again.lists), again.is_playlist_entry, again.uri.path) == (lists, True, uri.path)
-    assert (again.refusal_as_playlist is None) is (lists < 2)
-
-
 class Part(NamedTuple):
     """A track: the part of its file that it plays, and the file's length; None where that is not known."""
 
@@ -240,7 +221,9 @@ def test_all_that_is_set_comes_back() -> None:
     assert again.filters.effects == Effects(limiter=None)
 
 
-@pytest.mark.parametrize("uri", ["song.wav", "./a/../song.wav", "ht|p://radio.example/a", "/folder/../song.wav"])
+@pytest.mark.parametrize(
+    "uri", ["song.wav", "./a/../song.wav", "ht|p://radio.example/a", "/folder/../song.wav", "file:///f%FCr.mp3"]
+)
 def test_a_path_that_no_folder_was_found_for_yet_can_be_read_again(uri: str) -> None:
     """As it stands in a record that somebody wrote by hand."""
     snapshot = snapshot_of("a")

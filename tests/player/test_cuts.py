@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from tests.support.opus_listening import decoded
 from tests.support.rendering_bench import RenderingBench
 from tests.support.sinks import MemoryListener
-from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import Echo, FilterChange, Timescale
 from tonearm.core.frame import FRAME_SAMPLES, Output
@@ -80,26 +79,15 @@ class Bench(RenderingBench):
         return status.state, status.paused
 
 
-CUTS = ("seek", "skip", "replace", "stop and enqueue", "previous")
+CUTS = ("seek", "skip", "replace", "previous")
 
 
 def cut(bench: Bench, how: str) -> int:
     """Returns the sample of its file at which the new sound begins."""
-    player = bench.player
-    match how:
-        case "seek":
-            player.seek(2_000)
-            return 2_000 * 48
-        case "replace":
-            player.do(Requests.replace, make_track("new"))
-        case "stop and enqueue":
-            player.do(Requests.stop)
-            player.do(Requests.enqueue, make_track("new"), index=0)
-        case _:
-            player.do(Requests.skip)
-            if how == "previous":
-                player.do(Requests.previous)
-    return 0
+    if how == "previous":
+        bench.ask("skip")
+    bench.ask(how, 2_000)
+    return 2_000 * 48 if how == "seek" else 0
 
 
 def require_new_sound(bench: Bench, heard: list[HeardFrame], sample: int) -> None:

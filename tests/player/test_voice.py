@@ -64,15 +64,6 @@ async def test_changes_of_the_encryption_alone_are_told_once_a_second() -> None:
     assert told(bench) == before + 3
 
 
-async def test_a_voice_counts_as_a_kind_of_its_own() -> None:
-    bench = PlayerBench("a")
-    bench.listen()
-    leave = bench.player.attach(MemoryListener(), is_voice=True)
-    assert bench.player.status().listeners_by_format == {"pcm": 1, "voice": 1}
-    leave()
-    assert bench.player.status().listeners_by_format == {"pcm": 1}
-
-
 def begun(bench: PlayerBench) -> bool:
     return bench.player.snapshot().clock_started
 

@@ -27,32 +27,12 @@ from tonearm.worker.packets.mp3 import Mp3Thread
 from tonearm.worker.rendering.render_session import RenderSession
 
 
-class HeldSource(StoredSource):
-    """A source of which the test decides how much is decoded."""
-
-    def __init__(self, pcm: bytes, start_sample: int) -> None:
-        super().__init__(start=start_sample, is_finished=False)
-        self.pcm = pcm
-
-    def decode(self, samples: int) -> bool:
-        """Appends up to so many samples. True when that was the end."""
-        if self.store.is_finished:
-            return False
-        end = self.store.end
-        part = self.pcm[4 * end : 4 * (end + samples)]
-        if part:
-            self.store.append(part)
-        if 4 * self.store.end < len(self.pcm):
-            return False
-        self.store.finish(is_interrupted=False)
-        return True
-
-
 class RenderingSession(HandSession):
     def __init__(self, session_id: int, pool: "RenderingPool") -> None:
         super().__init__(session_id, pool)
         self._node = pool
-        self._sources: dict[int, HeldSource] = {}
+        self._sources: dict[int, StoredSource] = {}
+        self._pcm: dict[int, bytes] = {}
         self._rendering: RenderSession
 
     def take(self, order: FromNode) -> None:
@@ -82,20 +62,29 @@ class RenderingSession(HandSession):
         return bool(audios)
 
     def decode(self, samples: int) -> None:
-        for number, source in tuple(self._sources.items()):
-            if source.decode(samples):
-                self.say(Decoded(self.id, number))
+        """So much more is decoded of every source."""
+        for number in tuple(self._sources):
+            self._decode(number, samples)
         if self._sources:
             self.render()
 
+    def _decode(self, number: int, samples: int) -> None:
+        store, pcm = self._sources[number].store, self._pcm[number]
+        if store.is_finished:
+            return
+        if part := pcm[4 * store.end : 4 * (store.end + samples)]:
+            store.append(part)
+        if 4 * store.end >= len(pcm):
+            store.finish(is_interrupted=False)
+            self.say(Decoded(self.id, number))
+
     def _open(self, number: int, start_sample: int) -> None:
-        pcm = self._node.pcm_of(number)
-        source = self._sources[number] = HeldSource(pcm, start_sample)
+        pcm = self._pcm[number] = self._node.pcm_of(number)
+        self._sources[number] = StoredSource(start=start_sample, is_finished=False)
         self.say(Opened(self.id, number, SourceFacts(length_ms=ms_of_samples(len(pcm) // 4), is_seekable=True)))
         if number >= FIRST_OVERLAY_SOURCE:
-            source.decode(len(pcm))
             self.say(FirstAudio(self.id, number))
-            self.say(Decoded(self.id, number))
+            self._decode(number, len(pcm))
 
 
 class RenderingPool(HandPool):
@@ -127,7 +116,6 @@ class RenderingBench(PlayerBench):
         super().__init__(first, *names, pool=RenderingPool(pcm_of))
 
     def decode(self, samples: int) -> None:
-        """So much more is decoded of every track."""
         for session in self.pool.working:
             assert isinstance(session, RenderingSession)
             session.decode(samples)

@@ -179,4 +179,7 @@ def test_listeners_count_when_they_have_stayed(player: Player) -> None:
     assert player.broadcast.counted_by_format() == {"pcm": 1}
     assert player.broadcast.count(sink)
     assert not player.broadcast.count(sink)
+    leave = player.broadcast.attach(MemoryListener(), is_voice=True)
+    assert player.broadcast.counted_by_format() == {"pcm": 1, "opus": 1, "voice": 1}
+    leave()
     assert player.broadcast.counted_by_format() == {"pcm": 1, "opus": 1}
