@@ -94,22 +94,12 @@ def test_what_is_opened_to_be_played_next_shows_its_title_and_what_left_the_queu
     assert playback.current.info.title == "now"
 
 
-@pytest.mark.parametrize(
-    ("entry", "before", "after"),
-    [
-        (
-            PlaylistEntry(make_track("a").uri, "Them - Song", length_ms=4000, has_own_tags=True),
-            ("Them - Song", "", 4000),
-            ("Title", "Author", 5000),
-        ),
-        (PlaylistEntry(make_track("a").uri, "Part", "Them", is_part=True), ("Part", "Them", 0), ("Part", "Them", 5000)),
-    ],
-    ids=["a file with tags of its own", "a part of a file"],
-)
-def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read_but_names_of_a_part_stay(
-    entry: PlaylistEntry, before: tuple[str, str, int], after: tuple[str, str, int]
-) -> None:
-    playback = playing(entry.track("a", b"{}"))
-    assert (unread(playback), shown(playback.queue[0])) == ("a", before)
-    playback.tags_read("a", FACTS)
-    assert (unread(playback), shown(playback.queue[0])) == (None, after)
+def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read_but_names_of_a_part_stay() -> None:
+    uri, read = make_track("a").uri, ("Title", "Author", 5000)
+    of_file = PlaylistEntry(uri, "Them - Song", length_ms=4000, has_own_tags=True), ("Them - Song", "", 4000), read
+    of_part = PlaylistEntry(uri, "Part", "Them", is_part=True), ("Part", "Them", 0), ("Part", "Them", 5000)
+    for entry, before, after in (of_file, of_part):
+        playback = playing(entry.track("a", b"{}"))
+        assert (unread(playback), shown(playback.queue[0])) == ("a", before)
+        playback.tags_read("a", FACTS)
+        assert (unread(playback), shown(playback.queue[0])) == (None, after)

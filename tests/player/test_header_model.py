@@ -97,19 +97,16 @@ def source_of(frame: HeardFrame, offset: int = GLIDE_SAMPLES) -> int | None:
 
 
 def joins_at(frame: HeardFrame) -> tuple[int, int] | None:
-    """The source that begins in a frame, and where in it. Behind its beginning others may seem to begin."""
+    """Where in a frame a source begins, and which. Behind its beginning others may seem to begin."""
     joints: list[tuple[int, int]] = []
     for source in range(1, MOST_SOURCES):
         first = samples_of(source, 0, FRAME_SAMPLES)
         joints += [
-            (int(offset), source)
-            for offset in np.flatnonzero((frame.pcm == first[0]).all(axis=1))
-            if offset < FRAME_SAMPLES - 8 and np.array_equal(frame.pcm[offset:], first[: FRAME_SAMPLES - offset])
+            (offset, source)
+            for offset in np.flatnonzero((frame.pcm[:-8] == first[0]).all(axis=1)).tolist()
+            if np.array_equal(frame.pcm[offset:], first[: FRAME_SAMPLES - offset])
         ]
-    if not joints:
-        return None
-    offset, source = min(joints)
-    return source, offset
+    return min(joints, default=None)
 
 
 def check(frames: list[HeardFrame]) -> None:
@@ -125,7 +122,7 @@ def check(frames: list[HeardFrame]) -> None:
             assert frame.position_us == 0, says
             joint = joins_at(frame)
             assert joint is not None, says
-            source, offset = joint
+            offset, source = joint
         else:
             assert abs(frame.position_us - position_us) <= 1, says
             is_over = not frame.pcm[GLIDE_SAMPLES:].any()
