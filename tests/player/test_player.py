@@ -154,11 +154,11 @@ async def test_a_buffer_that_runs_dry_while_the_node_catches_up_is_told_as_the_n
     quality = bench.player.status().quality
     assert (quality.underruns, quality.frames_left_out) == (0, 1)
     assert (bench.clock.times_left_out, bench.clock.frames_left_out) == (1, 1)
-    assert not bench.totals.underruns
+    assert not bench.services.totals.underruns
     bench.audio(10, 30)
     bench.tick(50)  # this time nothing comes, and the node is in time
     assert len(bench.listener) == 40
-    assert bench.player.status().quality.underruns == bench.totals.underruns.total() == 1
+    assert bench.player.status().quality.underruns == bench.services.totals.underruns.total() == 1
     assert bench.clock.times_left_out == 1
 
 

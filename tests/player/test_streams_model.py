@@ -66,7 +66,6 @@ class Ear:
         self.came_at, self.sounded = tick, sounded
         self.late_ms = 0.0  # by which its form is behind
         self.leave: Callable[[], None] = lambda: None
-        self.is_there = True
         self.ends_at = 0
 
     @property
@@ -104,39 +103,30 @@ class Bench(RenderingBench):
     def __init__(self) -> None:
         super().__init__(*"abcdefghijkl", pcm_of=sound)
         self.ears: list[Ear] = []
+        self.there: list[Ear] = []
         self.tick_count = 0
         self.deaths, self.cut_at = 0, 0
         self.starved = self.lagging = 0
         self.decoded_to = 0
 
-    @property
-    def sounded(self) -> int:
-        return len(self.listener)
-
     def come(self, form: str, burst_ms: int) -> None:
-        ear = Ear(form, burst_ms, self.tick_count, self.sounded)
+        ear = Ear(form, burst_ms, self.tick_count, len(self.listener))
         ear.leave = self.player.attach(ear.sink)
         if form == "mp3":
             late_frames = GRANT_STEP_FRAMES + (LAG_FRAMES if self.pool.holds_encoded else 0)
             ear.late_ms = late_frames * FRAME_MS + (MP3_DELAY_SAMPLES + MP3_FRAME_SAMPLES) / 48
         self.ears.append(ear)
-
-    def go(self) -> None:
-        there = [ear for ear in self.ears if ear.is_there]
-        if there:
-            there[0].leave()
-            there[0].is_there = False
+        self.there.append(ear)
 
     async def pass_frames(self, count: int) -> None:
         for _ in range(count):
             self.tick()
             self.tick_count += 1
-            for ear in self.ears:
-                if ear.is_there:
-                    ear.ends_at = self.sounded
-                    passed_ms = (self.tick_count - ear.came_at) * FRAME_MS
-                    ahead_ms = ear.heard_ms - passed_ms - ear.message_ms - ear.late_ms
-                    assert ahead_ms <= ear.sink.burst_ms, f"{ear.form} is ahead of time"
+            for ear in self.there:
+                ear.ends_at = len(self.listener)
+                passed_ms = (self.tick_count - ear.came_at) * FRAME_MS
+                ahead_ms = ear.heard_ms - passed_ms - ear.message_ms - ear.late_ms
+                assert ahead_ms <= ear.sink.burst_ms, f"{ear.form} is ahead of time"
             self.starved, self.lagging = max(0, self.starved - 1), max(0, self.lagging - 1)
             self.pool.holds_encoded = self.lagging > 0
             self.pool.tell_encoded()
@@ -151,8 +141,8 @@ async def do(bench: Bench, step: Step) -> None:
     match step.what:
         case "come":
             bench.come(step.form, step.burst_ms)
-        case "go":
-            bench.go()
+        case "go" if bench.there:
+            bench.there.pop(0).leave()
         case "starve":
             bench.starved = 80
         case "lag":

@@ -64,32 +64,25 @@ async def test_changes_of_the_encryption_alone_are_told_once_a_second() -> None:
     assert told(bench) == before + 3
 
 
-def begun(bench: PlayerBench) -> bool:
-    return bench.player.snapshot().clock_started
-
-
-async def test_the_clock_waits_until_sound_can_flow() -> None:
+@pytest.mark.parametrize(
+    ("status", "begins"),
+    [
+        (CONNECTED, False),
+        (READY, True),
+        (replace(CONNECTED, phase=VoicePhase.CLOSED, close=closed_by_server(4014)), True),
+    ],
+    ids=["cannot flow yet", "flows", "is given up"],
+)
+async def test_the_clock_waits_until_sound_can_flow_and_ten_seconds_at_most(status: VoiceStatus, begins: bool) -> None:
     bench = PlayerBench("a")
     bench.player.await_voice()
     bench.player.voice_changed(CONNECTING)
-    bench.time.forward(5.0)
-    bench.player.attach(MemoryListener())
-    bench.player.voice_changed(CONNECTED)
-    bench.player.attach(MemoryListener(), is_voice=True)
-    assert not begun(bench)
-    bench.player.voice_changed(READY)
-    assert begun(bench)
-    assert bench.player.status().state is PlayerState.LOADING
-
-
-@pytest.mark.parametrize("is_given_up", [True, False])
-async def test_the_clock_waits_ten_seconds_at_most_and_for_no_voice_that_is_given_up(is_given_up: bool) -> None:
-    bench = PlayerBench("a")
-    bench.player.await_voice()
     bench.time.forward(9.9)
-    assert not begun(bench)
-    if is_given_up:
-        bench.player.voice_changed(replace(CONNECTED, phase=VoicePhase.CLOSED, close=closed_by_server(4014)))
-    else:
-        bench.time.forward(0.2)
-    assert begun(bench)
+    bench.player.attach(MemoryListener())
+    bench.player.attach(MemoryListener(), is_voice=True)
+    assert not bench.player.snapshot().clock_started
+    bench.player.voice_changed(status)
+    assert bench.player.snapshot().clock_started is begins
+    bench.time.forward(0.2)
+    assert bench.player.snapshot().clock_started
+    assert bench.player.status().state is PlayerState.LOADING

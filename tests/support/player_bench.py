@@ -198,7 +198,6 @@ class PlayerBench:
 
     def __init__(
         self,
-        first: str | Track,
         *names: str,
         wait_ms: int = 1000,
         time: HandTime | None = None,
@@ -224,12 +223,11 @@ class PlayerBench:
             carriers=LiveCarriers(lambda uri: None),
             event_feed=EventFeed(self.time.call_later, lambda: 0),
         )
-        self.totals = self.services.totals
-        self.player = Player("p", self.new_track(first) if isinstance(first, str) else first, {}, self.services)
+        self.player = Player("p", self.new_track(names[0]), {}, self.services)
         self.listener = MemoryListener()
         self.events = MemoryEventClient()
         self.player.subscribe(self.events, None, False)
-        for name in names:
+        for name in names[1:]:
             self.player.do(Requests.enqueue, self.new_track(name))
 
     def new_track(self, name: str) -> Track:
@@ -261,9 +259,9 @@ class PlayerBench:
             self.tick()
             await self.pump()
 
-    async def lose(self, suspect_sources: tuple[int, ...] = ()) -> None:
+    async def lose(self) -> None:
         """The process dies, and what comes of that is done."""
-        self.pool.lose(suspect_sources)
+        self.pool.lose()
         await self.settle()
 
     def ask(self, what: str, ms: int = 0, name: str = "more") -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from tests.support.player_bench import HandPool, HandSession, PlayerBench
 from tests.support.session_bench import StoredSource, render_all
 from tonearm.core.frame import ms_of_samples
-from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
@@ -112,8 +111,8 @@ class RenderingBench(PlayerBench):
 
     pool: RenderingPool
 
-    def __init__(self, first: str | Track, *names: str, pcm_of: Callable[[int], bytes]) -> None:
-        super().__init__(first, *names, pool=RenderingPool(pcm_of))
+    def __init__(self, *names: str, pcm_of: Callable[[int], bytes]) -> None:
+        super().__init__(*names, pool=RenderingPool(pcm_of))
 
     def decode(self, samples: int) -> None:
         for session in self.pool.working:
