@@ -16,47 +16,34 @@ def claim(bench: SleepBench) -> Claim:
     return owner.claim
 
 
-async def test_who_plays_again_after_a_pause_comes_behind_those_who_play() -> None:
-    bench = SleepBench({"a": seconds(60), "clip": seconds(5)}, "a")
-    assert claim(bench).urgency is Urgency.UNHEARD
-    bench.listen()
-    assert claim(bench).urgency is Urgency.STARTS
-    await bench.run(1)
-    assert claim(bench).urgency is Urgency.PLAYS
-    bench.player.do(Requests.pause)
-    await bench.run(1)
-    assert claim(bench).urgency is Urgency.UNHEARD
-    others = Claim(Urgency.PLAYS, bench.pool.next_claim())
-    bench.player.do(Requests.play)
-    assert claim(bench).urgency is Urgency.STARTS
-    await bench.run(1)
-    assert others < claim(bench)
-    assert claim(bench).urgency is Urgency.PLAYS
-    bench.player.do(Requests.pause)
-    await bench.run(1)
-    bench.player.add_overlays((bench.new_track("clip"), OverlaySettings()))
-    assert claim(bench).urgency is Urgency.STARTS
-
-
 @pytest.mark.parametrize(
-    ("away_s", "pauses"), [(SLEEP_AFTER_S + 0.1, False), (0.0, True)], ids=["not heard for a while", "paused meanwhile"]
+    ("away_s", "pauses"),
+    [(None, True), (SLEEP_AFTER_S + 0.1, False), (0.0, True)],
+    ids=["pauses", "is not heard for a while", "pauses without listeners"],
 )
-async def test_who_was_not_heard_for_a_while_or_pauses_comes_behind_those_who_play(away_s: float, pauses: bool) -> None:
+async def test_who_begins_again_comes_behind_those_who_play(away_s: float | None, pauses: bool) -> None:
     bench = SleepBench({"a": seconds(60)}, "a", sleeps=False)
+    assert claim(bench).urgency is Urgency.UNHEARD
     leave = bench.player.attach(MemoryListener())
+    assert claim(bench).urgency is Urgency.STARTS
     await bench.run(1)
+    assert claim(bench).urgency is Urgency.PLAYS
     others = Claim(Urgency.PLAYS, bench.pool.next_claim())
-    leave()
+    if away_s is not None:
+        leave()
     if pauses:
         bench.player.do(Requests.pause)
-        bench.player.do(Requests.play)
-    await bench.run(away_s)
+    await bench.run(1 if away_s is None else away_s)
     assert claim(bench).urgency is Urgency.UNHEARD
-    bench.listen()
+    bench.player.do(Requests.play)
+    if away_s is not None:
+        assert claim(bench).urgency is Urgency.UNHEARD
+        bench.listen()
     assert claim(bench).urgency is Urgency.STARTS
     assert others.number < claim(bench).number
     await bench.run(1)
     assert others < claim(bench)
+    assert claim(bench).urgency is Urgency.PLAYS
 
 
 @pytest.mark.parametrize("played_s", [0, 1])
@@ -93,3 +80,7 @@ async def test_a_player_with_nothing_to_play_asks_for_nothing() -> None:
     bench.player.do(Requests.play)
     await bench.run(1)
     assert bench.position_ms == pytest.approx(1000, abs=60)
+    bench.player.do(Requests.pause)
+    assert claim(bench).urgency is Urgency.UNHEARD
+    bench.player.add_overlays((bench.new_track("a"), OverlaySettings()))
+    assert claim(bench).urgency is Urgency.STARTS

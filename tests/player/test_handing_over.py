@@ -87,26 +87,11 @@ async def test_music_and_overlay_go_on_with_the_next_sample() -> None:
             read_state({**written, "overlays": [{"trackId": track_id, "position": 0}]})
 
 
-async def test_a_place_between_two_milliseconds_is_kept_until_the_position_is_another() -> None:
-    bench = PlayerBench("a")
+async def test_followers_are_told_no_end_and_what_lives_beside_the_player_goes_with_it_to_the_very_sample() -> None:
+    bench = PlayerBench("a", "b")
     bench.start()
     bench.audio(10, 30, position=16_001)
     bench.tick(20)
-    record = bench.player.give_up("test")
-    await bench.player.close()
-    assert record.handover is not None
-    sample = record.handover.sample
-    assert sample is not None
-    assert sample % 48
-    takes_over(bench, record)
-    await bench.settle()
-    assert list(bench.started_at.values()) == [sample]
-
-
-async def test_followers_are_told_no_end_and_what_lives_beside_the_player_goes_with_it() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start()
-    bench.tick(5)
     voice, other, again = (VoiceOfTests({"channelId": channel}) for channel in "123")
     leave = bench.player.accompany("voice", voice)
     bench.player.accompany("other", other)()
@@ -119,8 +104,12 @@ async def test_followers_are_told_no_end_and_what_lives_beside_the_player_goes_w
     assert (voice.told, other.told) == ([CloseCode.MOVED], [])
     assert record.handover is not None
     assert (record.handover.life, record.handover.seq, record.handover.frames) == (life, seq, len(bench.listener))
+    assert record.handover.sample is not None
+    assert record.handover.sample % 48, "between two milliseconds"
     leave()
     takes_over(bench, record)
+    await bench.settle()
+    assert list(bench.started_at.values()) == [record.handover.sample]
     player = bench.player
     assert player.snapshot().companions == {"voice": {"channelId": "1"}}, "until it comes back"
     player.accompany("voice", again)
