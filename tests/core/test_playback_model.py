@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -50,15 +50,6 @@ LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
 )
 
 
-class End(NamedTuple):
-    """A `TrackEnd` that has to come."""
-
-    name: str
-    position_ms: int
-    played_ms: int
-    reason: EndReason
-
-
 @dataclass
 class Model:
     """What the interface says about queue, loop and bad sources, by names and without sources."""
@@ -77,7 +68,8 @@ class Model:
     sought_ms: int = 0
     position_ms: int = 0
     played_ms: int = 0  # of the current track, since it was selected
-    ends: list[End] = field(default_factory=list)  # for which no event came yet
+    # What has to be told: which track ended, where, how much of it was played, and why
+    ends: list[tuple[str, int, int, EndReason]] = field(default_factory=list)
     has_clock: bool = False
     history: list[tuple[str, bool]] = field(default_factory=list)  # newest last; whether it sounded
 
@@ -88,7 +80,7 @@ class Model:
     def leave(self, reason: EndReason) -> None:
         """The current track ends where it is. An idle player has none to end."""
         if not self.is_idle:
-            self.ends.append(End(self.current, self.position_ms, self.played_ms, reason))
+            self.ends.append((self.current, self.position_ms, self.played_ms, reason))
             self.played_ms = 0
 
     def begin(self, position_ms: int = 0) -> None:
@@ -694,7 +686,8 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.model.fail(self.log.now_ms if failure.code is FailureCode.INTERNAL else None)
             case TrackEnd(track):
                 assert self.open_start in (None, track.info.title)
-                assert self.model.ends.pop(0) == End(track.info.title, event.position_ms, event.played_ms, event.reason)
+                end = track.info.title, event.position_ms, event.played_ms, event.reason
+                assert self.model.ends.pop(0) == end
                 if self.remembers:
                     self.model.note_end(track.info.title, self.open_start is not None)
                 self.remembers, self.open_start = True, None

@@ -227,17 +227,6 @@ def test_stop_ends_all_ticks_for_ever(clock: Clock, time: HandTime, in_a_tick: b
     clock.leave(members[0])
 
 
-def test_one_that_resumes_is_not_ticked_before_its_time(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.resume_at(member, time.now_s() + 0.017)
-    clock.join(member)
-    time.forward(0.016)
-    assert not member.ticks_s
-    assert clock.next_deadline_s(member) == pytest.approx(time.now_s() + 0.004)
-    time.forward(0.02)
-    assert len(member.ticks_s) == 1
-
-
 def test_what_is_done_on_every_tenth_beat_is_done_by_few_at_once_and_nobody_waits_for_long_when_a_crowd_comes(
     clock: Clock, time: HandTime
 ) -> None:

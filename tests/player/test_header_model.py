@@ -57,14 +57,8 @@ async def ask(bench: Bench, step: Step) -> None:
         await bench.pump()
 
 
-class Heard(NamedTuple):
+async def heard(steps: list[Step]) -> tuple[list[HeardFrame], list[int]]:
     """The frames, and at which of them overlays began."""
-
-    frames: list[HeardFrame]
-    begun: list[int]
-
-
-async def heard(steps: list[Step]) -> Heard:
     bench = Bench("a", "b", "c", "d", frames=SHORT_FRAMES)
     begun: list[int] = []
 
@@ -84,7 +78,7 @@ async def heard(steps: list[Step]) -> Heard:
             assert not before.paused or bench.player.status().position_ms == before.position_ms
     assert not bench.player.status().overlays
     assert [event["reason"] for event in bench.events.named("OverlayEnd")] == ["finished"] * len(begun)
-    return Heard(bench.frames(), begun)
+    return bench.frames(), begun
 
 
 def source_of(frame: HeardFrame, offset: int = GLIDE_SAMPLES) -> int | None:
@@ -147,7 +141,7 @@ def ends(frame: HeardFrame, source: int | None) -> bool:
 @example([Step("seek", 333, 0, is_quick=False), Step("death", 0, 7, is_quick=True)])
 @given(steps_of("wait seek seek skip previous replace pause play death death", max_size=12))
 def test_the_header_says_what_is_in_the_frame(steps: list[Step]) -> None:
-    check(asyncio.run(heard(steps)).frames)
+    check(asyncio.run(heard(steps))[0])
 
 
 @settings(max_examples=examples(22))

@@ -51,10 +51,10 @@ class Step(NamedTuple):
     these."""
 
     what: str
-    form: str
-    burst_ms: int
-    then_frames: int
-    is_quick: bool
+    form: str = ""
+    burst_ms: int = 2_000
+    then_frames: int = 0
+    is_quick: bool = True
 
 
 class Ear:
@@ -233,14 +233,6 @@ async def hear(steps: list[Step]) -> None:
         one_run(ear, all_sound, bench.deaths)
 
 
-def come(form: str, burst_ms: int = 2_000, then_frames: int = 0, *, is_quick: bool = True) -> Step:
-    return Step("come", form, burst_ms, then_frames, is_quick)
-
-
-def wait(frames: int, *, is_quick: bool = True) -> Step:
-    return Step("wait", "", 0, frames, is_quick)
-
-
 STEPS = st.lists(
     st.builds(
         Step,
@@ -255,15 +247,15 @@ STEPS = st.lists(
     min_size=1,
     max_size=14,
 )
-TOGETHER = [come("ogg"), come("mp3"), come("wav", 0), come("mp3"), come("ogg")]
+TOGETHER = [*(Step("come", form) for form in ("ogg", "mp3", "mp3", "ogg")), Step("come", "wav", 0)]
 
 
 @settings(max_examples=examples(25))
 @given(STEPS)
-@example([wait(150), *TOGETHER, wait(100)])
-@example([*TOGETHER, wait(100)])
-@example([wait(30), come("mp3", then_frames=40, is_quick=False)])
-@example([come("mp3", 5_000, 1, is_quick=False), come("mp3", 0, 120), Step("death", "", 0, 30, is_quick=True)])
-@example([come("mp3", 0, 120), Step("lag", "", 0, 29, is_quick=True), Step("death", "", 0, 30, is_quick=True)])
+@example([Step("wait", then_frames=150), *TOGETHER, Step("wait", then_frames=100)])
+@example([*TOGETHER, Step("wait", then_frames=100)])
+@example([Step("wait", then_frames=30), Step("come", "mp3", then_frames=40, is_quick=False)])
+@example([Step("come", "mp3", 5_000, 1, is_quick=False), Step("come", "mp3", 0, 120), Step("death", then_frames=30)])
+@example([Step("come", "mp3", 0, 120), Step("lag", then_frames=29), Step("death", then_frames=30)])
 def test_what_each_hears_is_one_run_of_the_players_sound(steps: list[Step]) -> None:
-    asyncio.run(hear([*steps, Step("play", "", 0, 40, is_quick=True)]))
+    asyncio.run(hear([*steps, Step("play", then_frames=40)]))
