@@ -39,6 +39,7 @@ from tonearm.core.playback_state import Outcome
 from tonearm.core.track import MOST_LISTS, Track
 from tonearm.core.track_info import SourceFacts
 
+PLAIN_REPORTS: Final = Playback.next_is_due, Playback.next_is_not_due, Playback.underrun, Playback.recovered
 LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
     Playback.first_frame,
     Playback.ended,
@@ -217,7 +218,7 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.current_starts()
         if self._has_started() and self.playback.wants_frames:
             self.frames_are_sent(by_ms)
-        self.next_is_due()
+        self.plain_report(Playback.next_is_due)
 
     @rule(count=st.integers(1, 3))
     def tracks_pass(self, count: int) -> None:
@@ -526,17 +527,9 @@ class PlaybackMachine(RuleBasedStateMachine):
             self.unreported.add(source)
         self._do(self.playback.expanded(self.log.close(source), tracks))
 
-    @rule()
-    def next_is_due(self) -> None:
-        self._do(self.playback.next_is_due())
-
-    @rule()
-    def next_is_not_due(self) -> None:
-        self._do(self.playback.next_is_not_due())
-
-    @rule(recovers=st.booleans())
-    def underrun_or_recovery(self, recovers: bool) -> None:
-        self._do(self.playback.recovered() if recovers else self.playback.underrun())
+    @rule(report=st.sampled_from(PLAIN_REPORTS))
+    def plain_report(self, report: Callable[[Playback], Outcome]) -> None:
+        self._do(report(self.playback))
 
     @rule(source=st.integers(-1, 30), report=st.sampled_from(LATE_REPORTS))
     def late_report(self, source: SourceId, report: Callable[[Playback, SourceId], Outcome]) -> None:
@@ -557,12 +550,9 @@ class PlaybackMachine(RuleBasedStateMachine):
     # What must hold
 
     @invariant()
-    def the_right_track_is_selected(self) -> None:
+    def the_right_track_is_selected_and_the_state_fits(self) -> None:
         assert self.playback.current.id == self.model.current
         assert [track.id for track in self.playback.queue] == self.model.queue
-
-    @invariant()
-    def the_state_fits(self) -> None:
         state = self.playback.state
         assert (state is PlayerState.FAILED) == self.model.is_failed
         assert (state is PlayerState.IDLE) == (self.model.has_stopped and not self.model.is_failed)
@@ -573,9 +563,6 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert self.last_length == self.playback.queue_length
         assert self.last_version == self.playback.queue_version
         assert [(played.track.id, played.sounded) for played in self.playback.history] == self.model.history[::-1]
-
-    @invariant()
-    def the_player_is_where_it_should_be(self) -> None:
         assert self.playback.position_ms == self.model.position_ms
         assert self.model.ends == [], "an end without its event"
         assert self.playback.error == self.last_error
@@ -590,11 +577,8 @@ class PlaybackMachine(RuleBasedStateMachine):
         if self.playback.next_source in wanted and self.playback.next_source is not None:
             assert self.log.open_sources[self.playback.next_source] == self._next_track()
             assert not self.model.failures[self._next_track()], "its delay is not over"
-
-    @invariant()
-    def failures_are_kept_only_before_their_turn(self) -> None:
         if self.playback.wants_frames:
-            assert self.playback.current_source not in self.unreported
+            assert self.playback.current_source not in self.unreported, "its failure has to be told"
 
     def teardown(self) -> None:
         """Whatever happened, the player can still be brought to play, and ends properly."""
