@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.tracks import make_track
-from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.crossfade import CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
@@ -79,11 +79,3 @@ def test_behind_its_beginning_only_its_rest_is_left_and_a_skip_fades_from_where_
     of_skip = fade_of_skip(replace(FIVE, on_skip=True), track(60_000), from_ms, track(60_000), rate)
     assert of_skip == (of_skip_ms and FadeTime(from_ms, of_skip_ms))
     assert fade_of_skip(FIVE, track(60_000), from_ms, track(60_000), rate) is None
-
-
-def test_a_change_keeps_what_it_does_not_name() -> None:
-    settings = CrossfadeSettings()
-    for edit in (CrossfadeEdit(3_000), CrossfadeEdit(curve=CrossfadeCurve.LINEAR), CrossfadeEdit(on_skip=True)):
-        settings = edit.applied_to(settings)
-    assert settings == CrossfadeSettings(3_000, CrossfadeCurve.LINEAR, on_skip=True)
-    assert CrossfadeEdit(0).applied_to(settings) == CrossfadeSettings(0, CrossfadeCurve.LINEAR, on_skip=True)

@@ -14,7 +14,7 @@ from tests.support.playback_log import (
     sound,
 )
 from tests.support.tracks import FILE_MISSING, make_track
-from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit, CrossfadeSettings
 from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
 from tonearm.core.events import CrossfadeChange, FiltersChange, MetadataChange, PlayerState, StreamTitle, TrackStart
 from tonearm.core.failure import FailureCode, own_error
@@ -111,12 +111,14 @@ def test_settings_are_events_when_they_change() -> None:
     assert FiltersChange(player.filters) in log.events
     assert log.do(player.change_crossfade(CrossfadeEdit(0))) == []
     assert log.do(player.change_crossfade(CrossfadeEdit(300, on_skip=True))) == ["CrossfadeChange", "fade moves"]
-    assert log.do(player.change_crossfade(CrossfadeEdit(12_000))) == ["CrossfadeChange", "fade moves"]
-    assert CrossfadeChange(CrossfadeSettings(12_000, on_skip=True)) in log.events
+    for edit in (CrossfadeEdit(curve=CrossfadeCurve.LINEAR), CrossfadeEdit(12_000)):
+        assert log.do(player.change_crossfade(edit)) == ["CrossfadeChange", "fade moves"]
+    settings = CrossfadeSettings(12_000, CrossfadeCurve.LINEAR, on_skip=True)
+    assert CrossfadeChange(settings) in log.events
     for duration_ms in (-1, 12_001):
         with pytest.raises(BadRequest):
             player.change_crossfade(CrossfadeEdit(duration_ms, on_skip=False))
-    assert player.crossfade == CrossfadeSettings(12_000, on_skip=True)
+    assert player.crossfade == settings
     assert log.do(player.change_metadata(True, {})) == []
     assert log.do(player.change_metadata(True, {"a": 1})) == ["MetadataChange"]
     assert log.do(player.change_metadata(True, {"b": 2})) == ["MetadataChange"]
