@@ -101,7 +101,8 @@ def test_a_late_wake_sends_what_is_due_at_once_up_to_ten_frames_and_counts_the_o
     time.forward(0)
     sent = min(CATCH_UP_FRAMES, round(standstill_s / FRAME_S - 0.01))
     left_out = [member.skipped for member in members]
-    assert all(round(standstill_s / FRAME_S) - sent in (count, count + 1) for count in left_out)
+    off = 1 if standstill_s == 0.7531 else 0  # which is no multiple of a frame
+    assert all(abs(round(standstill_s / FRAME_S) - sent - count) <= off for count in left_out)
     assert any(left_out) is (standstill_s > 0.2)
     assert [len(member.ticks_s) - ticks for member, ticks in zip(members, before, strict=True)] == [sent] * len(members)
     assert clock.frames_left_out == sum(left_out)
@@ -109,7 +110,7 @@ def test_a_late_wake_sends_what_is_due_at_once_up_to_ten_frames_and_counts_the_o
     # No burst afterwards: deadlines were set anew, in the member's own phase.
     time.forward(1.0)
     for member in members:
-        assert len(member.ticks_s) in (100 + sent - 1, 100 + sent, 100 + sent + 1)
+        assert abs(len(member.ticks_s) - 100 - sent) <= off
         steps = (member.ticks_s[-1] - member.ticks_s[0]) / FRAME_S
         assert steps == pytest.approx(round(steps), abs=0.001)
     assert clock.frames_left_out == sum(left_out)

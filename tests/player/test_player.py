@@ -171,17 +171,21 @@ async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frame
     assert list(bench.started_at) == [1, 2]
 
 
-async def test_at_another_speed_the_next_track_is_opened_ten_seconds_before_the_end_as_it_is_heard() -> None:
-    bench = SleepBench({"a": seconds(40), "b": seconds(40)}, "a", "b")
-    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": Timescale(speed=2.0)}))
-    bench.listen()
+@pytest.mark.parametrize("speed", [1.03, 0.25, 4.0])
+async def test_at_another_speed_the_next_track_is_opened_ten_seconds_before_the_end_as_it_is_heard(
+    speed: float,
+) -> None:
+    bench = SleepBench({"a": seconds(20 * speed), "b": seconds(20 * speed)}, "a", "b")
+    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": Timescale(speed=speed)}))
+    listener = bench.listen()
     for after_s, opened in ((9.5, ["a"]), (1.0, ["a", "b"])):
         await bench.run(after_s)
         assert bench.shelf.opened == opened
-    assert bench.position_ms == pytest.approx(21_000, abs=150)
+        last = bench.heard(listener)[-1].pieces[-1]
+        assert bench.position_ms == pytest.approx((last.sample + last.samples) / 48, abs=1)
     bench.player.do(Requests.change_filters, FilterChange(resets=True))
     rates = [event["positionRate"] for event in bench.events.named("PlayerUpdate")]
-    assert (rates[0], rates[-1]) == (2.0, 1.0)
+    assert (rates[0], rates[-1]) == (speed, 1.0)
 
 
 # Skips and other changes
