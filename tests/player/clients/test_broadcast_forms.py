@@ -135,31 +135,24 @@ def test_a_stream_begins_with_what_was_sent_before(player: Player) -> None:
 
 
 def test_mp3_silence_keeps_the_time_and_waits_for_what_is_being_encoded(player: Player) -> None:
+    """And takes the place of what was lost with its process."""
     player.send(100)
     stream = player.attached(output=MP3, wants_silence=True)
     for _ in range(5):
         player.broadcast.send_silence(is_mp3_awaited=True)
     assert stream.messages == []
-    encoded = [b"%d" % number for number in range(8)]
+    encoded, after = [b"%d" % number for number in range(8)], [b"after"] * 5
     player.broadcast.send_mp3(MP3, 100, 110, encoded)
     for _ in range(60):
         player.broadcast.send_silence()
-    silence = [silent_mp3_frame(128_000)] * (len(stream.messages) - 8)
-    assert stream.messages == encoded + silence
     passed_ms = (5 + 10 + 60) * 20
     assert passed_ms - 72 < len(stream.messages) * 24 <= passed_ms, "less what an encoder keeps to itself"
-
-
-def test_mp3_that_was_lost_with_its_process_is_replaced_by_silence(player: Player) -> None:
-    stream = player.attached(output=MP3, wants_silence=True)
-    before, after = [b"before"] * 5, [b"after"] * 5
-    player.send(42)
-    player.broadcast.send_mp3(MP3, 0, 6, before)
-    player.broadcast.send_mp3(MP3, 36, 42, after)
-    silence = stream.messages[5:-5]
-    assert stream.messages == before + silence + after
-    assert set(silence) == {silent_mp3_frame(128_000)}
-    assert 30 * 20 - 72 < len(silence) * 24 <= 30 * 20
+    player.send(40)
+    player.broadcast.send_mp3(MP3, 134, 140, after)
+    passed_ms += 24 * 20 + 5 * 24
+    assert passed_ms - 72 < len(stream.messages) * 24 <= passed_ms
+    silence = [silent_mp3_frame(128_000)] * (len(stream.messages) - 8 - 5)
+    assert stream.messages == encoded + silence + after
 
 
 def test_the_last_stream_of_a_form_is_closed_and_ends_nothing_else(player: Player) -> None:
