@@ -142,25 +142,6 @@ def test_frames_are_counted_by_how_late_their_tick_began_and_the_node_is_behind_
     assert not clock.is_behind
 
 
-def phases_of(members: list[Member]) -> Counter[int]:
-    return Counter(round(member.ticks_s[-1] / PHASE_S) % PHASES for member in members)
-
-
-def test_few_members_are_ticked_together_and_many_fill_all_phases_and_then_all_of_them_further(
-    clock: Clock, time: HandTime
-) -> None:
-    members: list[Member] = []
-    for _ in range(PHASE_MEMBERS):
-        members += joined(clock, time)
-        time.forward(0.0031)
-    time.forward(0.1)
-    assert list(phases_of(members).values()) == [PHASE_MEMBERS]
-    for count, in_each in ((3 * PHASE_MEMBERS, PHASE_MEMBERS), (PHASE_MEMBERS, PHASE_MEMBERS + PHASE_MEMBERS // 4)):
-        members += joined(clock, time, count)
-        time.forward(FRAME_S)
-        assert list(phases_of(members).values()) == [in_each] * PHASES
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_whoever_comes_and_goes_is_ticked_as_long_as_it_is_there_and_never_before_its_time(
     clock: Clock, time: HandTime, seed: int
