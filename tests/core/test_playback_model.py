@@ -687,5 +687,5 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.last_length, self.last_version = length, version
 
 
-PlaybackMachine.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40)
+PlaybackMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=40)
 TestPlaybackModel = PlaybackMachine.TestCase

@@ -23,7 +23,6 @@ from tonearm.core.play_queue import LoopMode, QueuedTrack
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
-from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
 from tonearm.protocol.saved_state import SavedPlayer, read_state
 from tonearm.protocol.wire_model import json_text
@@ -216,19 +215,6 @@ def test_all_that_is_set_comes_back() -> None:
     assert again.loop_mode is LoopMode.QUEUE
     assert (again.filters, again.crossfade) == (log.playback.filters, log.playback.crossfade)
     assert again.filters.effects == Effects(limiter=None)
-
-
-@pytest.mark.parametrize(
-    "uri", ["song.wav", "./a/../song.wav", "ht|p://radio.example/a", "/folder/../song.wav", "file:///f%FCr.mp3"]
-)
-def test_a_path_that_no_folder_was_found_for_yet_can_be_read_again(uri: str) -> None:
-    """As it stands in a record that somebody wrote by hand."""
-    snapshot = snapshot_of("a")
-    assert snapshot.current is not None
-    track = replace(snapshot.current.track, uri=parse_source_uri(uri))
-    again = read_back(replace(snapshot, current=replace(snapshot.current, track=track)))
-    assert again.current is not None
-    assert again.current.track.uri == track.uri
 
 
 def with_id(name: str) -> JsonObject:

@@ -196,6 +196,17 @@ def test_a_member_that_raises_is_logged_once_and_ticked_no_more(
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
+def test_one_that_resumes_is_not_ticked_before_its_time(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.resume_at(member, time.now_s() + 0.017)
+    clock.join(member)
+    time.forward(0.016)
+    assert not member.ticks_s
+    assert clock.next_deadline_s(member) == pytest.approx(time.now_s() + 0.004)
+    time.forward(0.02)
+    assert len(member.ticks_s) == 1
+
+
 @pytest.mark.parametrize("in_a_tick", [False, True])
 def test_stop_ends_all_ticks_for_ever(clock: Clock, time: HandTime, in_a_tick: bool) -> None:
     members = joined(clock, time, 2 * PHASES, clock.stop if in_a_tick else lambda: None)

@@ -124,6 +124,15 @@ async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_nex
     assert bench.orders(Flush)
 
 
+async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
+    bench = PlayerBench("a", "b")
+    bench.listen()
+    bench.opened(1, length_ms=100)
+    bench.decoded(1)
+    assert bench.plan.following == 2
+    assert not bench.orders(Flush)
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_however_often_there_is_an_underrun_the_sound_goes_on_with_what_comes(seed: int) -> None:
     chance = random.Random(seed)

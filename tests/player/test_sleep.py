@@ -170,6 +170,21 @@ async def test_a_source_that_takes_long_to_open_lets_the_player_load_and_after_a
     assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
 
 
+async def test_a_source_that_fails_in_a_pause_is_told_of_when_the_player_plays_on() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(6.5)
+    bench.player.do(Requests.pause)
+    await bench.run(5)
+    del bench.shelf.tracks["a"]
+    bench.listen()
+    await bench.run(5)
+    assert not bench.events.named("TrackException")
+    bench.player.do(Requests.play)
+    await bench.run(1)
+    assert [event["error"]["code"] for event in bench.events.named("TrackException")] == ["file_missing"]
+    assert bench.title == "b"
+
+
 @pytest.mark.parametrize(
     ("left_s", "is_heard", "reason", "failures"),
     [(20, True, "finished", []), (0, False, "loadFailed", ["file_missing"])],
