@@ -349,25 +349,14 @@ class PlayerBench:
         source: int = 1,
         *,
         position: int | None = None,
-        marks: Sequence[tuple[MarkKind, int, int] | tuple[MarkKind, int, int, int]] = (),
-        epoch: int | None = None,
+        marks: Sequence[tuple[MarkKind, int, int]] = (),
         voice: int = 0,
-        rate: float = 1.0,
     ) -> None:
         """Frames of the newest plan. Without `position`, the source began in frame 0."""
-        self.session.say(
-            Audio(
-                self.session.id,
-                self.epoch if epoch is None else epoch,
-                first,
-                frames,
-                source,
-                first * FRAME_SAMPLES if position is None else position,
-                tuple(Mark(*mark) for mark in marks),
-                b"".join(frame(number, voice) for number in range(first, first + frames)),
-                rate,
-            )
-        )
+        sample = first * FRAME_SAMPLES if position is None else position
+        pcm = b"".join(frame(number, voice) for number in range(first, first + frames))
+        told = tuple(Mark(*mark) for mark in marks)
+        self.session.say(Audio(self.session.id, self.epoch, first, frames, source, sample, told, pcm, 1.0))
 
     def begin(self, source: int = 1, frames: int = 10, *, voice: int = 0) -> None:
         """A source opens, and its first frames are here, from where the newest plan begins."""
