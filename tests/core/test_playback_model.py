@@ -540,9 +540,8 @@ class PlaybackMachine(RuleBasedStateMachine):
     @rule()
     def current_is_stuck(self) -> None:
         stalled, current = self.playback.stalled, self.playback.current_source
-        assert stalled == (current if self.last_state == "loading" and self.model.has_clock else None) or (
-            current in self.unreported and stalled is None
-        )
+        is_stalled = self.last_state == "loading" and self.model.has_clock and current not in self.unreported
+        assert stalled == (current if is_stalled else None)
         told = TrackStuck(self.playback.current, {}, self.model.position_ms, 10_000, "it is silent")
         outcome = self.playback.stuck(current or 0, 10_000, "it is silent")
         assert outcome == Outcome((told,) if stalled else ())

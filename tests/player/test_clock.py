@@ -21,7 +21,6 @@ from tonearm.player.clock import (
 )
 
 FRAME_S = 0.02
-PHASE_S = FRAME_S / PHASES
 EARLY_S = 0.0011
 
 
