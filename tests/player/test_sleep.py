@@ -176,6 +176,11 @@ async def test_a_source_that_fails_in_a_pause_is_told_of_when_the_player_plays_o
     bench.player.do(Requests.pause)
     await bench.run(5)
     del bench.shelf.tracks["a"]
+    leave = bench.player.attach(MemoryListener())
+    await bench.run(5)
+    leave()
+    await bench.run(5)
+    assert bench.is_asleep
     bench.listen()
     await bench.run(5)
     assert not bench.events.named("TrackException")
