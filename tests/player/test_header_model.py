@@ -161,3 +161,15 @@ def test_all_of_an_overlay_is_heard(steps: list[Step]) -> None:
         rest[part] = 0
     assert begun
     assert not rest.any()
+
+
+async def test_an_update_that_falls_due_in_a_frame_of_overlays_alone_comes_with_it() -> None:
+    bench = Bench("a", frames=SHORT_FRAMES)
+    await bench.sound(100)
+    await bench.ticks(100)
+    for number in range(5):  # the track's source gives nothing more
+        bench.player.add_overlays((make_track(f"overlay{number}"), SETTINGS))
+        await bench.pump()
+        await bench.ticks(37)
+    assert len(bench.listener) in range(251, 300)
+    assert bench.events.ops.count("PlayerUpdate") == 3  # playing, loading, and the one after five seconds
