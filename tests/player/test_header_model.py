@@ -67,12 +67,12 @@ async def heard(steps: list[Step]) -> tuple[list[HeardFrame], list[int]]:
             begun.append(len(bench.listener))
 
     bench.events.on_send = note
-    await bench.sound(2 * SHORT_FRAMES)
+    await bench.sound()
     for step in [*steps, Step("play", 0, 40, is_quick=True), Step("wait", 0, 120, is_quick=True)]:
         await ask(bench, step)
         for _ in range(step.then_frames):
             if step.what != "starve":
-                bench.decode(2 * SHORT_FRAMES * FRAME_SAMPLES)
+                bench.decode(2 * FRAME_SAMPLES)
             before = bench.player.status()
             await bench.ticks(1)
             assert not before.paused or bench.player.status().position_ms == before.position_ms
