@@ -10,7 +10,6 @@ TABLE = [
     (NONE, FINISHED, "", None, ""),
     (NONE, FINISHED, "ab", "a", "b"),
     (NONE, SKIPPED, "ab", "a", "b"),
-    (NONE, LOAD_FAILED, "ab", "a", "b"),
     (NONE, REPLACED, "ab", "a", "b"),
     (TRACK, FINISHED, "", "now", ""),
     (TRACK, FINISHED, "ab", "now", "ab"),
@@ -23,8 +22,6 @@ TABLE = [
     (QUEUE, SKIPPED, "ab", "a", ("b", "now")),
     (QUEUE, LOAD_FAILED, "ab", "a", ("b", "now")),
     (QUEUE, REPLACED, "ab", "a", ("b", "now")),
-    (NONE, STOPPED, "ab", None, "ab"),
-    (TRACK, STOPPED, "ab", None, "ab"),
     (QUEUE, STOPPED, "ab", None, "ab"),
 ]
 

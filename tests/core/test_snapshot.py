@@ -117,7 +117,6 @@ MIDDLE = Part(start_ms=20_000, end_ms=40_000)
     [
         # The next one begins where the fade does, 8 s before the end.
         (fading(WHOLE, WHOLE), 42_000, "b", 0),
-        (fading(WHOLE, WHOLE, WHOLE), 42_000 + 52_000, "c", 0),
         # The last one has nothing to fade into.
         (fading(WHOLE, WHOLE), 42_000 + 59_999, "b", 59_999),
         # Loops: a track fades into itself, and the ended one comes back.

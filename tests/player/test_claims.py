@@ -19,7 +19,6 @@ def claim(bench: SleepBench) -> Claim:
 @pytest.mark.parametrize(
     ("away_s", "pauses"),
     [(None, True), (SLEEP_AFTER_S + 0.1, False), (0.0, True)],
-    ids=["pauses", "is not heard for a while", "pauses without listeners"],
 )
 async def test_who_begins_again_comes_behind_those_who_play(away_s: float | None, pauses: bool) -> None:
     bench = SleepBench({"a": seconds(60)}, "a", sleeps=False)

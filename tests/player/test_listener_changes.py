@@ -17,7 +17,6 @@ from tests.support.sinks import MemoryListener
         ([(1, 0.0), (2, 0.0), (1, 5.0)], [(0, 1)]),
         ([*((count % 10, 0.1) for count in range(1, 41)), (7, 1.0)], None),
     ],
-    ids=["after a quiet second at once", "of many in a second the last", "who comes and goes in one", "many"],
 )
 async def test_changes(steps: list[tuple[int, float]], told: list[tuple[float, int]] | None) -> None:
     bench = PlayerBench("a")

@@ -71,7 +71,6 @@ async def test_changes_of_the_encryption_alone_are_told_once_a_second() -> None:
         (READY, True),
         (replace(CONNECTED, phase=VoicePhase.CLOSED, close=closed_by_server(4014)), True),
     ],
-    ids=["cannot flow yet", "flows", "is given up"],
 )
 async def test_the_clock_waits_until_sound_can_flow_and_ten_seconds_at_most(status: VoiceStatus, begins: bool) -> None:
     bench = PlayerBench("a")
