@@ -67,8 +67,6 @@ def test_it_ends_with_the_track_that_goes_and_has_its_length_in_time_heard(
         (49_000, 2.0, FadeTime(50_000, 5_000), 5_000),
         (52_000, 2.0, FadeTime(52_000, 4_000, is_late=True), 4_000),
         (59_800, 2.0, FadeTime(59_800, 100, is_late=True), 100),
-        (59_801, 2.0, None, 99),
-        (57_000, 0.5, FadeTime(57_500, 5_000), 5_000),
         (58_000, 0.5, FadeTime(58_000, 4_000, is_late=True), 4_000),
     ],
 )

@@ -502,6 +502,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         else:
             self.unreported.add(source)
             self._do(self.playback.failed(self.log.close(source), FILE_MISSING))
+            assert self.playback.expanded(source, (make_track("late"),)) == Outcome()
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
     @rule(count=st.integers(1, 3))
@@ -529,7 +530,10 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     @rule(report=st.sampled_from(PLAIN_REPORTS))
     def plain_report(self, report: Callable[[Playback], Outcome]) -> None:
-        self._do(report(self.playback))
+        is_loading = not self._has_started() and not self.model.paused
+        outcome = report(self.playback)
+        assert outcome == Outcome() or not is_loading or report is not Playback.recovered
+        self._do(outcome)
 
     @rule(source=st.integers(-1, 30), report=st.sampled_from(LATE_REPORTS))
     def late_report(self, source: SourceId, report: Callable[[Playback, SourceId], Outcome]) -> None:

@@ -124,7 +124,6 @@ MIDDLE = Part(start_ms=20_000, end_ms=40_000)
         (fading(WHOLE, WHOLE, mode=LoopMode.QUEUE), 42_000 + 52_000 + 52_000 + 7, "b", 7),
         # Parts of files: positions are the file's.
         (fading(MIDDLE, MIDDLE, position_ms=25_000), 6_999, "a", 31_999),
-        (fading(MIDDLE, mode=LoopMode.TRACK, position_ms=25_000), 7_000 + 12_000 + 500, "a", 20_500),
         (fading(Part(None, end_ms=30_000), WHOLE), 12_000, "b", 0),
         # The fade's length is time heard, positions are the file's.
         (fading(WHOLE, WHOLE, speed=2.0), 16_999, "a", 43_998),

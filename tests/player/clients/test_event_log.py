@@ -86,7 +86,6 @@ def test_clients_may_leave_while_an_event_is_sent_and_are_closed_once(log: Event
         (0, 1, {}, ["lost"]),
         (5, 3, {}, [4, 5]),
         (5, 3, {"snapshot": True}, [4, 5]),
-        (5, 3, {"life": "1ife"}, [4, 5]),
         (5, 3, {"life": "other"}, ["lost"]),
         (5, 5, {"snapshot": True}, []),
         (5, 6, {"snapshot": True}, ["lost"]),
