@@ -461,7 +461,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self._do(self.playback.ended(self.log.close(self._current())))
 
     @precondition(lambda self: self._has_started())
-    @rule(failure=st.sampled_from((CONNECTION_LOST, OWN_ERROR)), after_ms=st.sampled_from((0, 59_000, 61_000)))
+    @rule(failure=st.sampled_from((CONNECTION_LOST, OWN_ERROR)), after_ms=st.sampled_from((0, 60_000, 60_001)))
     def current_is_interrupted(self, failure: PlayFailure = CONNECTION_LOST, after_ms: int = 0) -> None:
         self.log.now_ms += after_ms
         self._do(self.playback.failed(self.log.close(self._current()), failure))
@@ -543,12 +543,9 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     @rule()
     def current_is_stuck(self) -> None:
-        stalled, current = self.playback.stalled, self.playback.current_source
-        is_stalled = self.last_state == "loading" and self.model.has_clock and current not in self.unreported
-        assert stalled == (current if is_stalled else None)
         told = TrackStuck(self.playback.current, {}, self.model.position_ms, 10_000, "it is silent")
-        outcome = self.playback.stuck(current or 0, 10_000, "it is silent")
-        assert outcome == Outcome((told,) if stalled else ())
+        outcome = self.playback.stuck(self.playback.current_source or 0, 10_000, "it is silent")
+        assert outcome == Outcome((told,) if self.playback.stalled else ())
 
     # What must hold
 
@@ -566,6 +563,9 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert self.last_length == self.playback.queue_length
         assert self.last_version == self.playback.queue_version
         assert [(played.track.id, played.sounded) for played in self.playback.history] == self.model.history[::-1]
+        current = self.playback.current_source
+        is_stalled = self.last_state == "loading" and self.model.has_clock and current not in self.unreported
+        assert self.playback.stalled == (current if is_stalled else None)
         assert self.playback.position_ms == self.model.position_ms
         assert self.model.ends == [], "an end without its event"
         assert self.playback.error == self.last_error
