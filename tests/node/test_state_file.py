@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import os
 import random
 import shutil
 import sqlite3
@@ -22,7 +21,7 @@ from tests.support.planted_faults import disk_full
 from tests.support.playback_log import playing_player
 from tests.support.saved import state_out
 from tests.support.tracks import make_track
-from tonearm.core.errors import BadRequest, RequestError
+from tonearm.core.errors import RequestError
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
@@ -182,103 +181,45 @@ def test_what_failed_to_be_written_is_not_taken_for_written(path: Path) -> None:
         assert [ids(found) for found in held(file)] == ["ab"]
 
 
-def test_a_file_whose_middle_is_damaged_is_set_aside(path: Path) -> None:
-    with opened(path) as file:
-        write(file, player("p", *(f"track {number}" for number in range(300))).snapshot())
-    content = bytearray(path.read_bytes())
-    content[8192:40960] = b"\xff" * 32768
-    path.write_bytes(content)
-    with opened(path) as file:
-        assert "damaged" in file.set_aside
-
-
-def test_a_file_whose_schema_is_no_text_is_set_aside(path: Path) -> None:
-    with opened(path) as file:
-        write(file, player("p", "a").snapshot())
-    content = path.read_bytes()
-    assert b"tabletracks" in content
-    path.write_bytes(content.replace(b"tabletracks", b"tabletr\xe1cks"))
-    with opened(path) as file:
-        assert "set aside" in file.set_aside
-        assert "damaged (malformed database schema" in file.set_aside
-
-
 def log_of(path: Path) -> Path:
     return path.with_name("state.sqlite-wal")
 
 
-def flip(log: Path, at: int) -> None:
-    """Damages a bit of a log."""
-    content = bytearray(log.read_bytes())
-    content[at] ^= 1
-    log.write_bytes(content)
+def remove_all_in(folder: Path) -> None:
+    for part in folder.iterdir():
+        part.unlink()
 
 
-def killed(path: Path) -> Path:
-    """What a killed node leaves of a player in another folder: the file, and its log with what was written last."""
-    folder = path.parent / "left"
-    folder.mkdir()
-    with opened(path) as file:
-        write(file, player("p", "a").snapshot())
-        for part in path.parent.glob("state.sqlite*"):
-            shutil.copy(part, folder)
-    return folder / path.name
-
-
-@pytest.mark.parametrize("damage", [os.urandom, bytes], ids=["rubbish", "zeros"])
-def test_a_log_that_is_none_is_passed_over(path: Path, damage: Callable[[int], bytes]) -> None:
-    left = killed(path)
-    log_of(left).write_bytes(damage(5_000))
-    with opened(left) as file:
-        assert held(file) == []
-        write(file, player("q", "a").snapshot())
-    with opened(left) as file:
-        assert [one.player_id for one in held(file)] == ["q"]
-
-
-def remove(what: str, path: Path) -> None:
-    if what in ("the file", "both"):
-        path.unlink()
-    if what in ("its log", "both"):
-        log_of(path).unlink()
-    if what in ("the folder", "what is in the folder"):
-        shutil.rmtree(path.parent)
-    if what == "what is in the folder":
-        path.parent.mkdir()
-    if what == "the folder, by another name":
-        path.parent.rename(path.parent.with_name(f"moved-{len([*path.parent.parent.iterdir()])}"))
-
-
-def left_by_kill(path: Path) -> Path:
-    """A copy of what a node would leave that is killed now."""
-    return Path(shutil.copytree(path.parent, path.parent.with_name("left"), dirs_exist_ok=True)) / path.name
-
-
-@pytest.mark.parametrize(
-    "removed",
-    ["the file", "its log", "both", "the folder", "what is in the folder", "the folder, by another name"],
+REMOVALS: tuple[Callable[[Path], object], ...] = (
+    Path.unlink,
+    lambda path: log_of(path).unlink(),
+    lambda path: shutil.rmtree(path.parent),
+    lambda path: remove_all_in(path.parent),
+    lambda path: path.parent.rename(path.parent.with_name(f"moved-{len([*path.parent.parent.iterdir()])}")),
 )
+
+
+@pytest.mark.parametrize("remove", REMOVALS, ids=["the file", "its log", "its folder", "both", "the folder's name"])
 def test_what_is_removed_while_it_is_used_is_there_again_with_all_that_it_held(
-    tmp_path: Path, removed: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, remove: Callable[[Path], object], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "folder" / "state.sqlite"
     path.parent.mkdir()
     with opened(path) as file:
-        file.begin()
         write(file, player("a", "x", "y").snapshot(), player("gone", "z").snapshot())
         file.shorten(7)
         write(file, player("b", "x").snapshot())
         for number in range(2):  # the new one may be removed, too
             caplog.clear()
-            remove(removed, path)
-            file.write(
-                [Change(f"c{number}", player(f"c{number}", "w").snapshot(), 5, 5), Change("gone", None, 5, 1)], 8
-            )
+            remove(path)
+            new = player(f"c{number}", "w").snapshot()
+            file.write([Change(new.player_id, new, 5, 5), Change("gone", None, 5, 1)], 8)
             assert len(caplog.messages) == 1
-            with opened(left_by_kill(path)) as left:
-                assert {one.player_id for one in held(left)} == {"a", "b", *[f"c{one}" for one in range(number + 1)]}
-                assert left.set_aside == ""
-            shutil.rmtree(tmp_path / "left")
+            left = shutil.copytree(path.parent, tmp_path / "left") / path.name  # by a node that is killed now
+            with opened(left) as found:
+                assert {one.player_id for one in held(found)} == {"a", "b", *[f"c{one}" for one in range(number + 1)]}
+                assert found.set_aside == ""
+            shutil.rmtree(left.parent)
         assert [part.name for part in sorted(path.parent.iterdir())] == [path.name, log_of(path).name]
         assert {part.stat().st_mode & 0o777 for part in path.parent.iterdir()} == {0o600}
         caplog.clear()
@@ -289,7 +230,9 @@ def test_what_is_removed_while_it_is_used_is_there_again_with_all_that_it_held(
 
 
 def test_a_file_that_takes_the_place_of_the_one_in_use_is_left_as_it_is(path: Path) -> None:
-    foreign = killed(path)
+    foreign = path.with_name("foreign")
+    with opened(foreign) as file:
+        write(file, player("p", "a").snapshot())
     content = foreign.read_bytes()
     with opened(path) as file:
         write(file, player("a", "x").snapshot())
@@ -302,7 +245,7 @@ def test_a_file_that_takes_the_place_of_the_one_in_use_is_left_as_it_is(path: Pa
         path.unlink()
         write(file, player("b", "y").snapshot())
     with opened(path) as file:
-        assert {one.player_id for one in held(file)} == {"p", "a", "b"}
+        assert {one.player_id for one in held(file)} == {"a", "b"}
 
 
 def test_what_cannot_be_put_back_is_tried_again(path: Path) -> None:
@@ -356,106 +299,75 @@ def test_a_disk_that_the_log_has_filled_has_room_again_when_it_is_shortened(path
         assert [ids(one) for one in held(file)] == ["x199"]
 
 
-@pytest.fixture
-def link(tmp_path: Path, path: Path) -> Path:
-    """A link to the file, in another folder."""
-    (tmp_path / "links").mkdir()
-    link = tmp_path / "links" / "link.sqlite"
-    link.symlink_to(path)
-    return link
-
-
-def test_damaged_files_behind_a_link_are_set_aside_where_they_are_each_under_a_name_of_its_own(
-    path: Path, link: Path
+def test_a_link_and_the_file_behind_it_may_be_removed_and_damaged_files_are_set_aside_where_they_are(
+    path: Path, tmp_path: Path
 ) -> None:
-    for number in range(3):
-        path.write_bytes(b"damaged" * (1000 + number))
+    link = tmp_path / "links" / "link.sqlite"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with opened(link) as file:
+        write(file, player("a", *(f"track {number}" for number in range(300))).snapshot())
+        path.unlink()
+        write(file, player("b", "y").snapshot())
+    assert link.is_symlink()
+    content = path.read_bytes()
+    middle = content[:8192] + b"\xff" * 32768 + content[40960:]
+    no_text = content.replace(b"tabletracks", b"tabletr\xe1cks")
+    for damaged in (b"damaged" * 1000, middle, no_text):
+        path.write_bytes(damaged)
         with opened(link) as file:
             assert "damaged" in file.set_aside
             assert "set aside" in file.set_aside
             assert held(file) == []
             write(file, player("p", "a").snapshot())
+    assert link.is_symlink()
+    assert {part.read_bytes() for part in path.parent.glob("*.set-aside-*")} == {b"damaged" * 1000, middle, no_text}
     with opened(link) as file:
         assert (file.set_aside, len(held(file))) == ("", 1)
-    assert link.is_symlink()
-    kept = {part.read_bytes() for part in path.parent.glob("*.set-aside-*")}
-    assert kept == {b"damaged" * (1000 + number) for number in range(3)}
-
-
-def test_a_link_that_is_removed_while_it_is_used_is_noticed(path: Path, link: Path) -> None:
-    with opened(link) as file:
-        write(file, player("a", "x").snapshot())
         link.unlink()
         write(file, player("b", "y").snapshot())
     with opened(link) as file:
-        assert {one.player_id for one in held(file)} == {"a", "b"}
+        assert {one.player_id for one in held(file)} == {"p", "b"}
 
 
-def test_a_name_that_means_something_to_sqlite_is_a_file_like_others(tmp_path: Path) -> None:
-    with contextlib.chdir(tmp_path):
-        for name in (":memory:", "file:x?mode=memory"):
-            with opened(Path(name)) as file:
-                write(file, player("a", "x").snapshot())
-            with opened(Path(name)) as file:
-                assert len(held(file)) == 1
+def flipped(log: bytes, at: int) -> bytes:
+    return log[:at] + bytes([log[at] ^ 1]) + log[at + 1 :]
 
 
-def test_a_link_to_the_file_stays_one(path: Path, link: Path) -> None:
-    with opened(link) as file:
-        write(file, player("a", "x").snapshot())
-        path.unlink()
-        write(file, player("b", "y").snapshot())
-    assert link.is_symlink()
-    with opened(path) as file:
-        assert {one.player_id for one in held(file)} == {"a", "b"}
-
-
-def killed_while_it_wrote(path: Path) -> list[int]:
-    """Makes a file with p in it, and q and r in its log, one after the other. Returns where in the log each begins."""
-    folder = path.parent / "before"
-    folder.mkdir()
-    with opened(folder / path.name) as file:
+@pytest.mark.parametrize(
+    ("left_of", "found"),
+    [
+        *((lambda log, _, rubbish=rubbish: rubbish, "p") for rubbish in (b"no log" * 999, bytes(5_000))),
+        *((lambda log, _, at=at: flipped(log, 32 + at), "p") for at in (10, 1000)),  # the head of a frame, and its page
+        *((lambda log, r_at, at=at: flipped(log, r_at + at), "pq") for at in (10, 1000)),
+        # What was on its way into the log when the node or its machine died.
+        *((lambda log, _, cut=cut: log[:-cut], "pq") for cut in (1, 4100, 4130)),
+        *((lambda log, _, more=more: log + bytes(more), "pqr") for more in (10, 100, 4120)),
+    ],
+)
+def test_of_a_damaged_log_all_before_the_damage_is_taken(
+    path: Path, tmp_path: Path, left_of: Callable[[bytes, int], bytes], found: str
+) -> None:
+    """There are p in the file, and q and r in its log, one after the other."""
+    before = tmp_path / "before" / path.name
+    before.parent.mkdir()
+    with opened(before) as file:
         write(file, player("p", "a").snapshot())
-    begins = []
-    with opened(folder / path.name) as file:
-        for player_id in "qr":
-            begins.append(max(32, log_of(folder / path.name).stat().st_size))
-            write(file, player(player_id, "a").snapshot())
-        for part in folder.glob("state.sqlite*"):
-            shutil.copy(part, path.parent)
-    return begins
-
-
-@pytest.mark.parametrize(("damaged", "found"), [(0, ["p"]), (1, ["p", "q"])])
-@pytest.mark.parametrize("at", [10, 1000], ids=["in the head of a frame", "in its page"])
-def test_of_a_damaged_log_all_before_the_damage_is_taken(path: Path, damaged: int, found: list[str], at: int) -> None:
-    flip(log_of(path), killed_while_it_wrote(path)[damaged] + at)
+    with opened(before) as file:
+        write(file, player("q", "a").snapshot())
+        r_at = log_of(before).stat().st_size
+        write(file, player("r", "a").snapshot())
+        shutil.copy(before, path)
+        log_of(path).write_bytes(left_of(log_of(before).read_bytes(), r_at))
     with opened(path) as file:
-        assert [one.player_id for one in held(file)] == found
+        assert file.set_aside == ""
+        assert [one.player_id for one in held(file)] == [*found]
         write(file, player("s", "a").snapshot())
     with opened(path) as file:
         assert [one.player_id for one in held(file)] == [*found, "s"]
 
 
-@pytest.mark.parametrize("rest", [0, 10, 100, 4120, -1, -4100, -4130])
-def test_what_was_on_its_way_into_the_log_when_the_node_died_is_no_damage(path: Path, rest: int) -> None:
-    """A killed node leaves a part of a change; a machine that lost its power, perhaps zeros in its place."""
-    log = log_of(path)
-    killed_while_it_wrote(path)
-    content = log.read_bytes()
-    log.write_bytes(content[:rest] if rest < 0 else content + bytes(rest))
-    with opened(path) as file:
-        assert file.set_aside == ""
-        assert [one.player_id for one in held(file)] == (["p", "q"] if rest < 0 else ["p", "q", "r"])
-
-
-def test_a_record_of_a_file_is_not_nested_deeper_than_one_that_a_client_sends() -> None:
-    record = {**state_out(player("p", "a").snapshot(), 5), "metadata": json.loads("[" * 66 + "]" * 66)}
-    with pytest.raises(BadRequest, match="nested deeper than 66 levels"):
-        read_state(record)
-
-
-def test_a_newer_file_a_foreign_one_and_one_in_use_are_refused(path: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_refused_with_the_reason(path: Path, tmp_path: Path) -> None:
     with opened(path), pytest.raises(StateFileError, match="in use by another node"):
         StateFile(path).open()
     with closing(sqlite3.connect(path)) as database:
@@ -465,33 +377,10 @@ def test_a_newer_file_a_foreign_one_and_one_in_use_are_refused(path: Path, tmp_p
     foreign = tmp_path / "mail.sqlite"
     with closing(sqlite3.connect(foreign)) as database, database:
         database.execute("CREATE TABLE mails (text)")
-    with pytest.raises(StateFileError, match="another program"):
-        StateFile(foreign).open()
-
-
-def test_without_a_place_to_write_the_message_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StateFileError, match="there is no folder"):
-        StateFile(tmp_path / "missing" / "state.sqlite").open()
-    with pytest.raises(StateFileError, match="cannot be written"):
-        StateFile(tmp_path).open()
-
-
-def test_a_state_with_which_nodes_die_soon_after_their_start_is_set_aside(path: Path) -> None:
-    with opened(path) as file:
-        write(file, player("p", "a").snapshot())
-    for _ in range(2):
-        with opened(path) as file:
-            file.begin()
-    with opened(path) as file:
-        file.begin()
-        file.prove()
-    for _ in range(3):
-        with opened(path) as file:
-            assert len(held(file)) == 1
-            file.begin()
-    with opened(path) as file:
-        assert "died 3 times" in file.set_aside
-        assert held(file) == []
-    (kept,) = path.parent.glob("state.sqlite.set-aside-*")
-    with opened(kept.rename(path)) as file:
-        assert (file.set_aside, len(held(file))) == ("", 1)
+    for unfit, why in (
+        (foreign, "another program"),
+        (tmp_path / "missing" / "state.sqlite", "there is no folder"),
+        (tmp_path, "cannot be written"),
+    ):
+        with pytest.raises(StateFileError, match=why):
+            StateFile(unfit).open()
