@@ -1,5 +1,7 @@
 import asyncio
 import gc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -26,48 +28,38 @@ def died_twice(quarantine: Quarantine, source: str, now_s: float = 0.0) -> None:
         quarantine.note_open(source)
 
 
-def test_after_two_deaths_a_source_is_tried_before_anybody_is_told_that_it_is_bad() -> None:
+def test_after_two_deaths_a_source_is_tried_and_if_it_ends_a_process_alone_it_is_quarantined_for_an_hour() -> None:
     quarantine = Quarantine()
     assert not quarantine.needs_trial("a", 0.0)
-    quarantine.suspect("a", 0.0)
-    assert not quarantine.needs_trial("a", 1.0)
+    for moment_s in (0.0, 0.01, 0.02):  # one death, while several players have the source
+        quarantine.suspect("a", moment_s)
+    assert not quarantine.needs_trial("a", 0.02)
     quarantine.note_open("a")
-    quarantine.suspect("a", 10.0)
-    assert quarantine.needs_trial("a", 10.0)
-    assert not quarantine.is_quarantined("a", 10.0)
-    assert not quarantine.needs_trial("b", 10.0)
-
-
-def test_a_source_that_ends_a_process_alone_is_quarantined_for_an_hour() -> None:
-    quarantine = Quarantine()
-    died_twice(quarantine, "a")
+    quarantine.suspect("a", 0.021)  # however soon: a spare process is ready at once
+    assert quarantine.needs_trial("a", 1.0)
+    assert not quarantine.is_quarantined("a", 1.0)
+    assert not quarantine.needs_trial("b", 1.0)
     quarantine.tried("a", 10.0, ended_its_process=True)
-    assert quarantine.is_quarantined("a", 10.0)
-    assert quarantine.is_quarantined("a", 10.0 + QUARANTINE_S - 1)
-    assert not quarantine.needs_trial("a", 11.0)
+    for now_s in (10.0, 10.0 + QUARANTINE_S - 1):
+        assert quarantine.is_quarantined("a", now_s)
+        assert not quarantine.needs_trial("a", now_s)
     assert not quarantine.is_quarantined("b", 10.0)
     assert not quarantine.is_quarantined("a", 10.0 + QUARANTINE_S)
+    quarantine.suspect("a", 10.0 + QUARANTINE_S)  # and it starts anew
+    assert not quarantine.needs_trial("a", 10.0 + QUARANTINE_S)
 
 
-def test_a_source_that_does_no_harm_alone_is_as_good_as_any_other() -> None:
+def test_a_source_that_does_no_harm_alone_is_as_good_as_any_other_and_rests_after_some_trials() -> None:
     quarantine = Quarantine()
-    died_twice(quarantine, "a")
-    quarantine.tried("a", 1.0, ended_its_process=False)
-    assert not quarantine.is_suspect("a", 1.0)
-    quarantine.suspect("a", 2.0)
-    assert not quarantine.needs_trial("a", 2.0)
-
-
-@pytest.mark.parametrize("acquittals", range(MOST_ACQUITTALS + 1))
-def test_a_source_that_ends_processes_though_it_passed_trials_rests_before_the_next_one(acquittals: int) -> None:
-    quarantine = Quarantine()
-    for trial in range(acquittals):
+    for trial in range(MOST_ACQUITTALS):
         died_twice(quarantine, "a", 10.0 * trial)
+        assert quarantine.needs_trial("a", 10.0 * trial + 1.0)
+        assert not quarantine.rests("a", 10.0 * trial + 1.0)
         quarantine.tried("a", 10.0 * trial + 1.0, ended_its_process=False)
+        assert not quarantine.is_suspect("a", 10.0 * trial + 1.0)
     died_twice(quarantine, "a", 100.0)
-    rests = acquittals == MOST_ACQUITTALS
-    assert quarantine.rests("a", 101.0) == rests
-    assert quarantine.needs_trial("a", 101.0) != rests
+    assert quarantine.rests("a", 101.0)
+    assert not quarantine.needs_trial("a", 101.0)
     assert not quarantine.is_quarantined("a", 101.0)
     assert not quarantine.rests("a", 101.0 + REST_S)
     assert quarantine.needs_trial("a", 101.0 + REST_S)
@@ -75,32 +67,12 @@ def test_a_source_that_ends_processes_though_it_passed_trials_rests_before_the_n
     assert not quarantine.is_suspect("a", 103.0 + REST_S)
 
 
-def test_a_death_while_several_players_have_the_source_counts_once() -> None:
-    quarantine = Quarantine()
-    for moment_s in (0.0, 0.01, 0.02):
-        quarantine.suspect("a", moment_s)
-    assert not quarantine.needs_trial("a", 0.02)
-    quarantine.note_open("a")
-    quarantine.suspect("a", 0.021)  # However soon: a spare process is ready at once.
-    assert quarantine.needs_trial("a", 1.0)
-
-
-def test_after_its_time_a_source_starts_anew() -> None:
-    quarantine = Quarantine()
-    died_twice(quarantine, "a")
-    quarantine.suspect("a", QUARANTINE_S + 1)
-    assert not quarantine.needs_trial("a", QUARANTINE_S + 1)
-
-
-def test_a_death_long_ago_is_forgotten() -> None:
+def test_a_death_long_ago_is_forgotten_and_only_so_many_sources_are_remembered() -> None:
     quarantine = Quarantine()
     for moment_s in (0.0, QUARANTINE_S + 1):
         quarantine.note_open("a")
         quarantine.suspect("a", moment_s)
     assert not quarantine.needs_trial("a", QUARANTINE_S + 1)
-
-
-def test_only_so_many_sources_are_remembered() -> None:
     quarantine = Quarantine()
     for source in ("first", "kept"):
         died_twice(quarantine, source)
@@ -108,6 +80,32 @@ def test_only_so_many_sources_are_remembered() -> None:
         quarantine.suspect(f"other {number}", 1.0)
     assert not quarantine.needs_trial("first", 1.0)
     assert quarantine.needs_trial("kept", 1.0)
+
+
+class Asking:
+    """Opens a song whose process may die."""
+
+    def __init__(self, quarantined: QuarantinedOpener, uri: SourceUri) -> None:
+        self._quarantined = quarantined
+        self._uri = uri
+
+    async def ask(self) -> None:
+        opened = await self._quarantined.open(self._uri, lambda wait: None)
+        assert isinstance(opened, OpenedSource)
+        await opened.close()
+
+    async def dies(self, times: int) -> None:
+        for _ in range(times):
+            await self.ask()
+            self._quarantined.add(self._uri)
+
+
+@asynccontextmanager
+async def asking(shelf: Shelf, trial: Callable[[SourceUri], Awaitable[bool]], time: HandTime) -> AsyncIterator[Asking]:
+    async with opener() as source_opener:
+        quarantined = QuarantinedOpener(source_opener, trial, time.now_s)
+        yield Asking(quarantined, parse_source_uri(shelf.song(0.1)[0]))
+        await quarantined.stop()
 
 
 @pytest.mark.parametrize("askers_stay", [True, False])
@@ -121,19 +119,9 @@ async def test_a_trial_that_goes_wrong_is_told_once_and_no_harm_whoever_still_wa
         await goes_on.wait()
         raise RuntimeError("no trial today")
 
-    async with opener() as source_opener:
-        quarantined = QuarantinedOpener(source_opener, trial)
-        uri = parse_source_uri(shelf.song(0.1)[0])
-
-        async def ask() -> None:
-            opened = await quarantined.open(uri, lambda wait: None)
-            assert isinstance(opened, OpenedSource)
-            await opened.close()
-
-        for _ in range(DEATHS_TO_TRIAL):
-            await ask()
-            quarantined.add(uri)
-        askers = [asyncio.create_task(ask()) for _ in range(2)]
+    async with asking(shelf, trial, HandTime()) as song:
+        await song.dies(DEATHS_TO_TRIAL)
+        askers = [asyncio.create_task(song.ask()) for _ in range(2)]
         await begun.wait()
         if not askers_stay:
             for asker in askers:
@@ -142,8 +130,7 @@ async def test_a_trial_that_goes_wrong_is_told_once_and_no_harm_whoever_still_wa
         goes_on.set()
         if askers_stay:
             await asyncio.gather(*askers)
-        await ask()  # without another trial
-        await quarantined.stop()
+        await song.ask()  # without another trial
     gc.collect()
     (told,) = caplog.records
     assert told.name == "tonearm.node.quarantine"
@@ -158,25 +145,14 @@ async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(shelf:
         trials.append(uri)
         return False
 
-    async with opener() as source_opener:
-        quarantined = QuarantinedOpener(source_opener, trial, time.now_s)
-        uri = parse_source_uri(shelf.song(0.1)[0])
-
-        async def ask() -> None:
-            opened = await quarantined.open(uri, lambda wait: None)
-            assert isinstance(opened, OpenedSource)
-            await opened.close()
-
-        for _ in range(DEATHS_TO_TRIAL * (MOST_ACQUITTALS + 1)):
-            await ask()
-            quarantined.add(uri)
+    async with asking(shelf, trial, time) as song:
+        await song.dies(DEATHS_TO_TRIAL * (MOST_ACQUITTALS + 1))
         with pytest.raises(PlayError) as told:
-            await ask()
+            await song.ask()
         assert told.value.failure.code is FailureCode.QUARANTINED
         assert "not when it was alone" in told.value.failure.message
         assert "damaged" not in told.value.failure.hint
         assert len(trials) == MOST_ACQUITTALS
         time.forward(REST_S)
-        await ask()
+        await song.ask()
         assert len(trials) == MOST_ACQUITTALS + 1
-        await quarantined.stop()
