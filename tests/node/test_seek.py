@@ -6,11 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.audio_files import flac, live_mp3, long_book, mp3, music, opus, pcm_of, wav
+from tests.support.audio_files import flac, long_book, mp3, music, pcm_of, wav
 from tests.support.media_files import decode_bytes, loudest_hz
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded
-from tests.support.radio_server import radio
 from tests.support.shelf import Shelf, samples
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.playback_requests import Requests
@@ -27,12 +26,9 @@ def largest_bend(pcm: bytes) -> int:
 @pytest.mark.parametrize(
     ("name", "make", "remote"),
     [
-        ("a.wav", lambda: wav(music(10.0)), False),
-        ("a.flac", lambda: flac(music(10.0, rate_hz=44_100), 44_100), True),
+        ("a.flac", lambda: flac(music(10.0, rate_hz=44_100), 44_100), False),
         ("a.mp3", lambda: mp3(music(10.0, rate_hz=44_100)), True),
-        ("a.opus", lambda: opus(music(10.0)), False),
     ],
-    ids=["wav file", "flac http", "mp3 http", "opus file"],
 )
 async def test_what_is_heard_after_a_seek(
     node: Node, shelf: Shelf, server: MediaServer, name: str, make: Callable[[], bytes], remote: bool
@@ -53,7 +49,7 @@ async def test_what_is_heard_after_a_seek(
         found = [
             start
             for start in range(target, target + 3 * FRAME_SAMPLES, FRAME_SAMPLES)
-            if np.abs(sound - whole[start : start + len(sound)]).max() <= (3 if name.endswith(("mp3", "opus")) else 0)
+            if np.abs(sound - whole[start : start + len(sound)]).max() <= (3 if name == "a.mp3" else 0)
         ]
         assert found, target_ms
         heard_ms = (len(player.listener) - before) * 20
@@ -61,16 +57,6 @@ async def test_what_is_heard_after_a_seek(
     assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(whole.tobytes())
     assert player.starts == ["a"]
     assert player.ends == []
-
-
-async def test_a_seek_in_a_station_that_is_loading_fails(node: Node, server: MediaServer) -> None:
-    await node.create_player("p", server.serve("/live", radio(live_mp3(music(3.0, 44_100)))), {})
-    node.player("p").seek(60_000)
-    player = Listening(node, "p")
-    await player.more_frames(5)
-    (failed,) = player.events.named("SeekFailed")
-    assert (failed["code"], failed["position"]) == ("not_seekable", 0)
-    assert player.state["position"] <= 1_000
 
 
 async def test_a_source_that_cannot_be_sought_plays_from_its_start(
@@ -116,9 +102,8 @@ async def test_tracks_cut_from_one_file_are_the_whole_file(node: Node, shelf: Sh
     assert [event["position"] for event in player.events.named("TrackStart")] == [0, 1_234, 2_100, 3_333]
 
 
-@pytest.mark.parametrize("index_first", [True, False])
-async def test_a_book_of_sixty_hours(node: Node, server: MediaServer, index_first: bool) -> None:
-    book = long_book(60, index_first=index_first)
+async def test_a_book_of_sixty_hours(node: Node, server: MediaServer) -> None:
+    book = long_book(60, index_first=False)
     player = await listening(node, "p", server.serve("/book.m4b", media(book, content_type="audio/mp4")))
     await player.more_frames(10)
     for hour in (59, 30, 0):

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import gc
+import inspect
 import logging
 import os
 import random
 import signal
 import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -26,8 +28,6 @@ from tonearm.core.playback_requests import Requests
 from tonearm.node.parts import NodeSettings
 from tonearm.node.tracks import WantedTrack
 
-_ORDERS = ("play", "play", "pause", "skip", "seek", "loop", "queue", "queue", "filters", "listen")
-
 
 class Chaos:
     """Does to a player whatever comes to its mind, and looks whether the player keeps its promises."""
@@ -45,26 +45,22 @@ class Chaos:
             await asyncio.sleep(self._random.choice((0, 0, 0.001, 0.01, 0.03)))
 
     async def _do_something(self) -> None:
-        node, player_id = self._player.node, self._player.id
-        match self._random.choice(_ORDERS):
-            case "play":
-                node.player(player_id).do(Requests.play)
-            case "pause":
-                node.player(player_id).do(Requests.pause)
-            case "skip":
-                node.player(player_id).do(Requests.skip)
-            case "seek":
-                with contextlib.suppress(NotSeekable):
-                    node.player(player_id).seek(self._random.randrange(1_000))
-            case "loop":
-                node.player(player_id).do(Requests.set_loop, self._random.choice(list(LoopMode)))
-            case "queue":
-                await node.enqueue(player_id, self._random.choice(self._uris), {})
-            case "filters":
-                gains = ((self._random.randrange(15), self._random.uniform(-24, 24)),)
-                node.player(player_id).do(Requests.change_filters, FilterChange(self._random.uniform(0, 2), gains))
-            case "listen":
-                node.player(player_id).attach(MemoryListener())()
+        node, player, dice = self._player.node, self._player.node.player(self._player.id), self._random
+        change = FilterChange(dice.uniform(0, 2), ((dice.randrange(15), dice.uniform(-24, 24)),))
+        edits: list[Callable[[], object]] = [
+            *[lambda: player.do(Requests.play)] * 2,
+            lambda: player.do(Requests.pause),
+            lambda: player.do(Requests.skip),
+            lambda: player.seek(dice.randrange(1_000)),
+            lambda: player.do(Requests.set_loop, dice.choice([*LoopMode])),
+            *[lambda: node.enqueue(self._player.id, dice.choice(self._uris), {})] * 2,
+            lambda: player.do(Requests.change_filters, change),
+            lambda: player.attach(MemoryListener())(),
+        ]
+        with contextlib.suppress(NotSeekable):
+            done = dice.choice(edits)()
+            if inspect.isawaitable(done):
+                await done
 
     async def plays_as_ever(self, uri: str, pcm: bytes) -> None:
         """After all that: everything is taken away, and a song is heard to the sample."""
