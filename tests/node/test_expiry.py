@@ -65,23 +65,18 @@ async def test_a_delete_that_fails_ends_neither_the_look_for_others_nor_the_stop
     ]
 
 
-async def test_a_companion_that_fails_costs_neither_its_player_nor_others_an_orderly_stop(tmp_path: Path) -> None:
+async def test_an_end_and_a_companion_that_fail_cost_neither_their_player_nor_others_an_orderly_end(
+    tmp_path: Path,
+) -> None:
     async with running_node(NodeSettings(decoder_processes=1, state_path=tmp_path / "state")) as node:
-        for name in ("first", "second"):
+        for name in ("failing", "first", "second"):
             await node.create_player(name, None, {})
         node._players["first"].accompany("broken", BrokenCompanion())
-        closed = [Listening(node, name).listener.closed for name in ("first", "second")]
-    assert closed == [[(1001, "the node is shutting down")]] * 2
-
-
-async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf) -> None:
-    uri, _ = shelf.song(30.0)
-    async with running_node(NodeSettings(decoder_processes=1)) as node:
-        await node.create_player("p", uri, {})
-        player = Listening(node, "p")
-        await player.listener.wait_frames(3)
-
+        players = [Listening(node, player.status().player_id) for player in node.players()]
         with events_not_emitted(), pytest.raises(LookupError, match=OUR_FAULT):
-            await node.delete_player("p")
-        assert player.listener.closed == [(1000, "the player was deleted")]
-        assert node.find("p") is None
+            await node.delete_player("failing")
+        assert node.find("failing") is None
+    assert [player.listener.closed for player in players] == [
+        [(1000, "the player was deleted")],
+        *[[(1001, "the node is shutting down")]] * 2,
+    ]

@@ -47,35 +47,22 @@ async def test_memory_between_blocks_in_use_goes_back_after_a_while() -> None:
     assert len(blocks) == 20_000
 
 
-@pytest.mark.parametrize("is_idle", [True, False])
-async def test_cycles_are_looked_for_when_no_player_sends_frames(is_idle: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_idle", "ends", "is_stopped", "collects"),
+    [(True, 0, False, True), (False, 0, False, False), (False, 9_999, False, True), (True, 0, True, False)],
+)
+async def test_cycles_are_looked_for_when_no_player_sends_frames_or_after_many_ends(
+    is_idle: bool, ends: int, is_stopped: bool, collects: bool
+) -> None:
     time = HandTime()
     collection = GarbageCollection(time.call_later, lambda: is_idle)
     knot = weakref.ref(Knot())
-    collection.player_deleted()
-    time.forward(GIVE_BACK_INTERVAL_S)
-    assert (knot() is None) == is_idle
-
-
-async def test_cycles_are_looked_for_while_frames_are_sent_only_after_many_ends() -> None:
-    time = HandTime()
-    collection = GarbageCollection(time.call_later, lambda: False)
-    knot = weakref.ref(Knot())
-    for _ in range(9_999):
+    for _ in range(ends):
         collection.track_ended()
     time.forward(GIVE_BACK_INTERVAL_S)
     assert knot() is not None
-    collection.track_ended()
-    time.forward(GIVE_BACK_INTERVAL_S)
-    assert knot() is None
-
-
-async def test_after_the_stop_nothing_is_done() -> None:
-    time = HandTime()
-    collection = GarbageCollection(time.call_later, lambda: True)
     collection.player_deleted()
-    collection.stop()
-    knot = weakref.ref(Knot())
+    if is_stopped:
+        collection.stop()
     time.forward(GIVE_BACK_INTERVAL_S)
-    assert knot() is not None
-    gc.collect()
+    assert (knot() is None) == collects

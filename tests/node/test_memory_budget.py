@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.audio_files import mp3, music
 from tests.support.eventually import eventually
-from tests.support.node_in_process import Listening, listening, running_node, spare_ready
+from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.shelf import Shelf
 from tonearm.core.opened_source import OPENING
 from tonearm.decoder.opening.source_feed import DECODER_BUSY
@@ -15,7 +15,6 @@ from tonearm.node.parts import NodeSettings
 
 LIMIT_MB = 336  # some 244 are taken before anybody plays, and each player takes 1.8
 PLAYERS = 60
-CROWD = 28  # who fit in, though not twice: with what each takes while its source is opened, too
 
 
 def plays_or_says_why(player: Listening) -> bool:
@@ -54,17 +53,3 @@ async def test_players_wait_where_there_is_no_memory_and_get_their_turn(
             if player not in waiting:
                 await node.delete_player(player.id)
         await waiting[0].listener.wait_frames(10)
-
-
-async def test_those_who_play_keep_their_place_when_their_process_dies(shelf: Shelf) -> None:
-    uri = shelf.put("song.mp3", mp3(music(30.0)))
-    settings = NodeSettings(decoder_processes=1, decoder_memory_limit_mb=LIMIT_MB)
-    async with running_node(settings) as node:
-        players = [await listening(node, f"p{number}", uri) for number in range(CROWD)]
-        await eventually(lambda: len(those_who_play(players)) == CROWD, "all play")
-        await spare_ready(node)
-        killed = players[0].kill_decoder()
-        await players[0].moved(killed)
-        for _ in range(50):
-            await players[0].more_frames(1)
-            assert [player.id for player in players if player.quality["waitingForRoomMs"]] == []
