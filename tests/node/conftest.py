@@ -9,7 +9,6 @@ import pytest_asyncio
 from tests.support import resolver_forks
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import forget_players, running_node
-from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
@@ -26,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_node() -> AsyncIterator[Node]:
     # A player waits for its listener as long as a slow machine needs to connect it.
-    settings = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000, decoder_sandbox=SANDBOX)
+    settings = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
     resolver_forks.load()  # else a test's first one opens a descriptor that this node would seem to have left
     async with running_node(settings) as node:
         yield node

@@ -1,4 +1,4 @@
-"""How late the node is, with time turned by hand."""
+"""How late the node is, with time turned by hand; how many cores it has, and a node that can start nothing."""
 
 import asyncio
 import os
@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.decoder_forks import QuickStarts
 from tests.support.eventually import eventually
+from tests.support.fetching import opener
 from tests.support.node_in_process import running_node, spare_ready
+from tests.support.processes import open_descriptors
 from tonearm.node.load import INTERVAL_S, WINDOW_S, LoadWatch, usable_cores
-from tonearm.node.parts import NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings, usual_parts
 
 
 class Loop:
@@ -86,3 +90,15 @@ async def test_a_node_that_was_late_has_a_load_and_one_with_as_many_players_as_i
         await eventually(lambda: 0 < node.load < 1, "the node has been late")
         await node.create_player("p", None, None)
         assert node.load == 1
+
+
+async def test_a_node_that_cannot_start_a_decoder_leaves_nothing() -> None:
+    """No other node runs beside it, so nothing else opens descriptors."""
+    start = QuickStarts(interpreter="/nonexistent/python")
+    async with opener() as source_opener:
+        descriptors = open_descriptors()  # the first opener of a run starts what later ones are forked from
+        node = Node(usual_parts(source_opener, settings := NodeSettings(), start), settings)
+        with pytest.raises(OSError, match="nonexistent"):
+            await node.start()
+        await node.stop()
+        assert open_descriptors().keys() <= descriptors.keys()

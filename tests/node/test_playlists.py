@@ -7,7 +7,7 @@ import pytest
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media, once_set, stall
-from tests.support.node_in_process import Listening, listening, loaded, padded, queue_of, state_of
+from tests.support.node_in_process import Listening, listening, loaded, padded, state_of
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound
 from tonearm.core.failure import PlayFailure
 from tonearm.core.track_info import TrackInfo
@@ -129,7 +129,7 @@ async def test_a_player_deleted_while_a_playlist_is_fetched_for_it(node: Node, s
     answers.set()
     with pytest.raises(PlayerNotFound):
         await enqueuing
-    assert queue_of(node, "p") == []
+    assert queued_names(node) == []
 
 
 async def test_loadtracks_answers_the_first_entry_that_can_be_played(node: Node, server: MediaServer) -> None:

@@ -20,43 +20,35 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.pool.pool import DecoderPool
-from tonearm.decoder.pool.starting import DecoderTemplate, StartInterpreter
+from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.node.node import Node
-from tonearm.node.parts import NodeParts, NodeSettings, usual_parts
-from tonearm.protocol.rendering import player_out, queued_track_out
-from tonearm.sandbox.report import SandboxMode, decoder_supervision
+from tonearm.node.parts import NodeSettings, usual_parts
+from tonearm.protocol.rendering import player_out
+from tonearm.sandbox.report import decoder_supervision
 from tonearm.sources.http.settings import FetchSettings
 
 BUFFER_S = 0.2  # of audio that a decoder process renders ahead
-START_BUFFER_S = (
-    0.16  # what a track begins with: 200 ms, of which the first frame leaves at once, and the tick's lateness
-)
+START_BUFFER_S = 0.16  # of it at the start: the first frame leaves at once, and the tick may be late
 
 
 @contextlib.asynccontextmanager
 async def running_node(
     settings: NodeSettings | None = None,
     fetching: FetchSettings = QUICK,
-    parts: Mapping[str, Any] | Callable[[NodeParts], Mapping[str, Any]] | None = None,
-    start: StartInterpreter | None = None,
+    parts: Mapping[str, Any] | None = None,
     **opening: Any,
 ) -> AsyncIterator[Node]:
     """Stopped at the end; then no process, task or descriptor of it may be left.
 
-    Its decoders are confined as `sandboxing` says, unless `settings` say it themselves. `parts` by name take the place
-    of the usual ones, of which they may be made. `start` starts the interpreters of decoder processes, which are forks
-    without it. `opening` is for `fetching.opener`.
+    Its decoders are forks, confined as `sandboxing` says. `parts` by name take the place of the usual ones. `opening`
+    is for `fetching.opener`.
     """
-    settings = settings or NodeSettings(decoder_processes=1)
-    if settings.decoder_sandbox is SandboxMode.AUTO:
-        settings = replace(settings, decoder_sandbox=SANDBOX)
-    start = start or QuickStarts()
+    settings = replace(settings or NodeSettings(decoder_processes=1), decoder_sandbox=SANDBOX)
+    start = QuickStarts()  # which may open a descriptor that is no node's
     tasks, descriptors = asyncio.all_tasks(), open_descriptors()
     is_alone = not has_children()  # beside another node, which opens what it wants
     async with opener(settings=fetching, **opening) as source_opener:
-        usual = usual_parts(source_opener, settings, start)
-        given = parts(usual) if callable(parts) else parts or {}
-        node = Node(replace(usual, **given), settings)
+        node = Node(replace(usual_parts(source_opener, settings, start), **(parts or {})), settings)
         await node.start()
         try:
             yield node
@@ -70,21 +62,12 @@ async def running_node(
         await eventually(lambda: open_descriptors().keys() <= descriptors.keys(), "every descriptor is given back")
 
 
-def with_pool(
-    kind: Callable[..., DecoderPool] = DecoderPool,
-    *,
-    mode: SandboxMode = SANDBOX,
-    start: StartInterpreter | None = None,
-    **given: Any,
-) -> dict[str, Any]:
+def with_pool(kind: Callable[..., DecoderPool] = DecoderPool, **given: Any) -> dict[str, Any]:
     """Parts of a node: a pool of this kind, with one process and what is `given` for it, and the template of that."""
     memory_limit_mb = NodeSettings().decoder_memory_limit_mb
-    template = DecoderTemplate(memory_limit_mb, mode, start or QuickStarts())
-    supervision = decoder_supervision(mode)
-    return {
-        "template": template,
-        "pool": kind(1, memory_limit_mb, **{"sandbox": supervision, "starter": template, **given}),
-    }
+    template = DecoderTemplate(memory_limit_mb, SANDBOX, QuickStarts())
+    options = {"sandbox": decoder_supervision(SANDBOX), "starter": template, **given}
+    return {"template": template, "pool": kind(1, memory_limit_mb, **options)}
 
 
 def _is_of_the_node(task: asyncio.Task[Any]) -> bool:
@@ -119,11 +102,6 @@ def state_of(node: Node, player_id: str) -> Any:
     state = player_out(node.player(player_id).status())
     check_player(state)
     return state
-
-
-def queue_of(node: Node, player_id: str) -> Any:
-    """A player's queue, as clients get it."""
-    return [queued_track_out(track) for track in node.player(player_id).queue.tracks]
 
 
 def explained_underruns(waited_s: float) -> int:
@@ -177,13 +155,6 @@ class Listening:
         lets a test see it."""
         heard = [at for at, event in zip(self._heard_before, self.events.events, strict=True) if event["op"] == op]
         return heard[count - 1]
-
-    @property
-    def is_opened(self) -> bool:
-        return bool(self.state["track"]["info"]["length"])
-
-    async def opened(self) -> None:
-        await eventually(lambda: self.is_opened, f"the track of {self.id} is opened")
 
     async def more_frames(self, count: int) -> bytes:
         """The next `count` frames from now on: so much of the node's time has passed for every player."""

@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 import pytest
@@ -116,11 +116,16 @@ class BrokenCompanion:
         raise LookupError(OUR_FAULT)
 
 
-@contextmanager
-def events_not_emitted() -> Iterator[None]:
-    """No engine of a player can tell what happens."""
-    with _in_place_of(Engine, "emit", _fail):
-        yield
+def _failing(owner: object, name: str) -> Callable[[], AbstractContextManager[None]]:
+    return lambda: _in_place_of(owner, name, _fail)
+
+
+events_not_emitted: Final = _failing(Engine, "emit")  # no engine of a player can tell what happens
+frames_not_sent: Final = _failing(Broadcast, "send")  # to nobody who listens
+broken_ticks: Final = _failing(Sending, "send_next")  # no player can do what is due at a tick
+frames_not_passed: Final = _failing(Sending, "pass_frames")  # by a player that sleeps
+audio_not_taken_in: Final = _failing(FrameBuffer, "append")  # that a decoder process sends
+sources_not_begun: Final = _failing(SourceOpening, "_begin")  # an opened source is not given to a decoder process
 
 
 @contextmanager
@@ -148,50 +153,4 @@ def players_closed_later(may_close: asyncio.Event) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def frames_not_sent() -> Iterator[None]:
-    """To nobody who listens."""
-    with _in_place_of(Broadcast, "send", _fail):
-        yield
-
-
-@contextmanager
-def broken_ticks() -> Iterator[None]:
-    """No player can do what is due at a tick."""
-    with _in_place_of(Sending, "send_next", _fail):
-        yield
-
-
-@contextmanager
-def frames_not_passed() -> Iterator[None]:
-    """By a player that sleeps."""
-    with _in_place_of(Sending, "pass_frames", _fail):
-        yield
-
-
-@contextmanager
-def audio_not_taken_in() -> Iterator[None]:
-    """That a decoder process sends."""
-    with _in_place_of(FrameBuffer, "append", _fail):
-        yield
-
-
-@contextmanager
-def sources_not_begun() -> Iterator[None]:
-    """A source that was opened is not given to a decoder process."""
-    with _in_place_of(SourceOpening, "_begin", _fail):
-        yield
-
-
-# Of the edge
-
-
-@contextmanager
-def sockets_not_read() -> Iterator[None]:
-    """To read what a client sends fails."""
-
-    async def broken(_: WebSocketConnection) -> None:
-        _fail()
-
-    with _in_place_of(WebSocketConnection, "_receive_until_closed", broken):
-        yield
+sockets_not_read: Final = _failing(WebSocketConnection, "_receive_until_closed")  # what a client sends
