@@ -4,9 +4,7 @@ import asyncio
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tests.support.audio_files import music, wav
 from tests.support.http_client import WEBSOCKET_HEADERS, websocket
 from tests.support.node_in_process import Listening, with_pool
 from tests.support.node_over_http import node_over_http
@@ -22,29 +20,6 @@ from tonearm.node.node import Node
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 OPUS = Output("opus")
-SMALL = Output("opus", 32_000)
-
-
-def songs(shelf: Shelf, *seconds: float) -> list[str]:
-    return [
-        shelf.put(f"song{number}.wav", wav(music(length, seed=number) * 0.5)) for number, length in enumerate(seconds)
-    ]
-
-
-class BothListening(Listening):
-    """A player with an Opus listener beside the PCM listener, both from the first sample on."""
-
-    def __init__(self, node: Node, player_id: str) -> None:
-        self.opus = MemoryListener(output=OPUS)
-        node.player(player_id).attach(self.opus)
-        super().__init__(node, player_id)
-
-
-async def both(node: Node, *uris: str) -> BothListening:
-    await node.create_player("p", uris[0], {})
-    player = BothListening(node, "p")
-    await player.enqueue(*uris[1:])
-    return player
 
 
 def plainly_encoded(pcm: bytes) -> list[bytes]:
@@ -52,15 +27,19 @@ def plainly_encoded(pcm: bytes) -> list[bytes]:
     return [encoder.encode(pcm[start : start + FRAME_BYTES]) for start in range(0, len(pcm), FRAME_BYTES)]
 
 
-def heard_as(pcm: bytes) -> NDArray[np.float64]:
-    return channels(pcm).astype(np.float64)
-
-
 async def test_packets_are_those_of_the_pcm_over_joins_skips_pauses_and_filters(node: Node, shelf: Shelf) -> None:
-    player = await both(node, *songs(shelf, 0.713, 5.0, 0.55))
-    await player.events.wait_for("TrackStart", 2)
+    """Whoever joins in mid-stream gets a silent packet first."""
+    first, *others = (shelf.song(seconds)[0] for seconds in (0.713, 5.0, 0.55))
+    opus, late, smaller = (MemoryListener(output=output) for output in (OPUS, OPUS, Output("opus", 32_000)))
+    await node.create_player("p", first, {})
     controls = node.player("p")
+    controls.attach(opus)
+    player = Listening(node, "p")
+    await player.enqueue(*others)
+    await player.events.wait_for("TrackStart", 2)
     await player.more_frames(7)
+    for listener in (late, smaller):
+        controls.attach(listener)
     controls.do(Requests.change_filters, FilterChange(volume=0.5))
     await player.more_frames(9)
     controls.do(Requests.change_filters, FilterChange(gains=((2, 9.0), (9, -9.0))))
@@ -69,34 +48,24 @@ async def test_packets_are_those_of_the_pcm_over_joins_skips_pauses_and_filters(
     await asyncio.sleep(0.1)
     controls.do(Requests.play)
     await player.more_frames(11)
-    controls.do(
-        Requests.change_filters, FilterChange(volume=1.0, gains=tuple((band, 0.0) for band in range(BAND_COUNT)))
-    )
+    flat = tuple((band, 0.0) for band in range(BAND_COUNT))
+    controls.do(Requests.change_filters, FilterChange(volume=1.0, gains=flat))
     await player.more_frames(3)
     controls.do(Requests.skip)
     await player.wait_state("idle")
-    pcm, packets = player.listener.pcm, player.opus.messages
+    pcm, packets = player.listener.pcm, opus.messages
     plain = plainly_encoded(pcm)
     assert len(packets) == len(plain)
     # A plan that came late changed frames of which some had been sent: then it is no plain encode, but as near.
     if packets != plain:
         assert player.quality["latePlans"]
         got, of_plain = (
-            segmental_snr_db(heard_as(pcm), decoded(one)[OPUS_LOOKAHEAD_SAMPLES:]) for one in (packets, plain)
+            segmental_snr_db(channels(pcm).astype(np.float64), decoded(one)[OPUS_LOOKAHEAD_SAMPLES:])
+            for one in (packets, plain)
         )
         assert got >= of_plain - 0.5
-
-
-async def test_whoever_joins_in_mid_stream_gets_a_silent_packet_first(node: Node, shelf: Shelf) -> None:
-    player = await both(node, *songs(shelf, 1.5))
-    await player.listener.wait_frames(20)
-    late = MemoryListener(output=OPUS)
-    smaller = MemoryListener(output=SMALL)
-    for listener in (late, smaller):
-        node.player("p").attach(listener)
-    await player.wait_state("idle")
     assert late.messages[0] == smaller.messages[0] == SILENT_PACKET
-    assert late.messages[1:] == player.opus.messages[-len(late) + 1 :]
+    assert late.messages[1:] == packets[-len(late) + 1 :]
     assert len(b"".join(smaller.messages)) < 0.5 * len(b"".join(late.messages))
 
 
@@ -109,7 +78,7 @@ async def test_a_node_that_cannot_encode_opus_says_so_when_it_starts_and_to_who_
     async with node_over_http(parts=with_pool(WithoutOpus)) as edge:
         edge.node.announce_processes()
         assert "Opus is not available to listeners: libopus cannot be loaded: no such file" in caplog.messages
-        await edge.node.create_player("p", songs(shelf, 0.5)[0], {})
+        await edge.node.create_player("p", shelf.song(0.5)[0], {})
         for path in ("stream.ogg", "ws?format=opus"):
             refusal = await edge.request("GET", f"/v0/players/p/{path}", headers=WEBSOCKET_HEADERS)
             assert refusal.status == 400

@@ -25,13 +25,12 @@ def song(seconds: float, seed: int = 1, container: str = "ogg") -> bytes:
     return opus(music(seconds, seed=seed) * 0.8, bit_rate=128_000, container=container)
 
 
-class OpusListening(Listening):
+async def listening(node: Node, uri: str) -> tuple[Listening, PacketListener]:
     """A player with an Opus listener beside the PCM listener."""
-
-    def __init__(self, node: Node, player_id: str) -> None:
-        self.opus = PacketListener(PASSING)
-        node.player(player_id).attach(self.opus)
-        super().__init__(node, player_id)
+    await node.create_player("p", uri, {})
+    opus = PacketListener(PASSING)
+    node.player("p").attach(opus)
+    return Listening(node, "p"), opus
 
 
 @pytest.mark.parametrize(
@@ -44,9 +43,7 @@ async def test_an_opus_listener_gets_the_packets_of_a_source(
     file, name = song(1.5, container=container), f"song.{container}"
     is_local = where == "file"
     uri = shelf.put(name, file) if is_local else server.serve(f"/{name}", media(file, ranges=where == "server"))
-    await node.create_player("p", uri, {})
-    listener = PacketListener(PASSING)
-    node.player("p").attach(listener)
+    _, listener = await listening(node, uri)
     await listener.wait_frames(75)
     assert listener.messages[:74] == packets_in(file)[:74]
     assert np.array_equal(decoded(listener.messages[:74]), decoded(packets_in(file)[:74]))
@@ -54,76 +51,72 @@ async def test_an_opus_listener_gets_the_packets_of_a_source(
 
 async def test_pcm_and_opus_listeners_of_one_player_hear_the_same(node: Node, shelf: Shelf) -> None:
     file = song(2.0)
-    await node.create_player("p", shelf.put("song.opus", file), {})
-    player = OpusListening(node, "p")
+    player, heard = await listening(node, shelf.put("song.opus", file))
     named = PacketListener(output=NAMED)
     node.player("p").attach(named)
     await player.wait_state("idle")
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2)
     assert np.array_equal(pcm, pcm_in(file))
-    assert player.opus.messages[:99] == packets_in(file)[:99]
+    assert heard.messages[:99] == packets_in(file)[:99]
     assert not any(named.passed)
-    assert len(named) == len(player.opus) == len(player.listener)
-    heard = decoded(named.messages)[OPUS_LOOKAHEAD_SAMPLES:]
-    assert segmental_snr_db(pcm.astype(np.float64), heard) > 15
+    assert len(named) == len(heard) == len(player.listener)
+    encoded = decoded(named.messages)[OPUS_LOOKAHEAD_SAMPLES:]
+    assert segmental_snr_db(pcm.astype(np.float64), encoded) > 15
 
 
 async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     file = song(4.0)
-    await node.create_player("p", shelf.put("song.opus", file), {})
-    player = OpusListening(node, "p")
+    player, heard = await listening(node, shelf.put("song.opus", file))
     await player.more_frames(30)
-    changed, waited = len(player.opus), player.waited_frames
+    changed, waited = len(heard), player.waited_frames
     node.player("p").do(Requests.change_filters, FilterChange(volume=0.5))
     await player.more_frames(30)
     late = player.waited_frames - waited
-    restored = len(player.opus)
+    restored = len(heard)
     node.player("p").do(Requests.change_filters, FilterChange(volume=1.0))
     await player.wait_state("idle")
     player.require_no_underrun()
-    flags = player.opus.passed
+    flags = heard.passed
     first = flags.index(False)
     assert changed <= first <= changed + 4 + late
     assert not any(flags[first:restored])
     again = flags.index(True, first)
     assert again <= restored + 4 + WAIT_FRAMES + 12 + player.waited_frames - waited
     assert all(flags[again:199])
-    assert player.opus.messages[again:199] == packets_in(file)[again:199]
+    assert heard.messages[again:199] == packets_in(file)[again:199]
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
-    assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
+    assert segmental_snr_db(pcm, decoded(heard.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
 
 
 async def test_a_seek_goes_to_the_frame_and_a_killed_decoder_is_not_heard(node: Node, shelf: Shelf) -> None:
     file = song(6.0)
     packets = packets_in(file)
-    await node.create_player("p", shelf.put("song.opus", file), {})
-    player = OpusListening(node, "p")
+    player, heard = await listening(node, shelf.put("song.opus", file))
     await player.more_frames(20)
     node.player("p").seek(1_333)
     assert state_of(node, "p")["position"] == 1_320
     await player.more_frames(WAIT_FRAMES + 20)
     assert [event["position"] for event in player.events.named("Seek")] == [1_320]
-    assert player.opus.passed[-1]
-    offset = packets.index(player.opus.messages[-1]) - (len(player.opus) - 1)
-    killed_at = len(player.opus)
+    assert heard.passed[-1]
+    offset = packets.index(heard.messages[-1]) - (len(heard) - 1)
+    killed_at = len(heard)
     await player.moved(player.kill_decoder())
     await player.wait_state("idle")
-    messages, flags = player.opus.messages, player.opus.passed
+    messages, flags = heard.messages, heard.passed
     assert len(messages) == len(player.listener)
     first = flags.index(False, killed_at)
     again = flags.index(True, first)
     assert again - first <= WAIT_FRAMES + 14
     assert messages[again:-1] == packets[again + offset : len(messages) - 1 + offset]
-    heard = decoded(messages)[OPUS_LOOKAHEAD_SAMPLES:][killed_at * FRAME_SAMPLES :]
-    assert segmental_snr_db(pcm_in(file)[(killed_at + offset) * FRAME_SAMPLES :], heard) > 30
+    after = decoded(messages)[OPUS_LOOKAHEAD_SAMPLES:][killed_at * FRAME_SAMPLES :]
+    assert segmental_snr_db(pcm_in(file)[(killed_at + offset) * FRAME_SAMPLES :], after) > 30
 
 
 async def test_the_packets_of_a_station_are_passed_through(node: Node, server: MediaServer) -> None:
     file = song(5.0)
     station = radio(file, content_type="application/ogg", bytes_per_s=40_000, burst_bytes=20_000)
-    await node.create_player("p", server.serve("/live.ogg", station), {})
-    player = OpusListening(node, "p")
-    await player.opus.wait_frames(120)
-    assert all(player.opus.passed[1:120])
-    assert player.opus.messages[1:120] == packets_in(file)[1:120]
+    player, heard = await listening(node, server.serve("/live.ogg", station))
+    await heard.wait_frames(120)
+    assert all(heard.passed[1:120])
+    assert heard.messages[1:120] == packets_in(file)[1:120]
     assert player.state["track"]["info"]["isStream"]
