@@ -5,9 +5,7 @@ import contextlib
 import gc
 import inspect
 import logging
-import os
 import random
-import signal
 import weakref
 from collections.abc import Callable
 
@@ -18,7 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded, running_node
 from tests.support.shelf import Shelf
-from tests.support.sinks import MemoryListener
+from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.errors import NotSeekable
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
@@ -29,68 +27,56 @@ from tonearm.node.parts import NodeSettings
 from tonearm.node.tracks import WantedTrack
 
 
-class Chaos:
-    """Does to a player whatever comes to its mind, and looks whether the player keeps its promises."""
+async def do_something(listening: Listening, uris: list[str], dice: random.Random) -> None:
+    """Whatever comes to a client's mind."""
+    node, player = listening.node, listening.node.player(listening.id)
+    change = FilterChange(dice.uniform(0, 2), ((dice.randrange(15), dice.uniform(-24, 24)),))
+    edits: list[Callable[[], object]] = [
+        *[lambda: player.do(Requests.play)] * 2,
+        lambda: player.do(Requests.pause),
+        lambda: player.do(Requests.skip),
+        lambda: player.seek(dice.randrange(1_000)),
+        lambda: player.do(Requests.set_loop, dice.choice([*LoopMode])),
+        *[lambda: node.enqueue(listening.id, dice.choice(uris), {})] * 2,
+        lambda: player.do(Requests.change_filters, change),
+        lambda: player.attach(MemoryListener())(),
+    ]
+    with contextlib.suppress(NotSeekable):
+        done = dice.choice(edits)()
+        if inspect.isawaitable(done):
+            await done
+    await asyncio.sleep(dice.choice((0, 0, 0.001, 0.01, 0.03)))
 
-    def __init__(self, player: Listening, uris: list[str], seed: int) -> None:
-        self._player = player
-        self._uris = uris
-        self._random = random.Random(seed)
-        self.steps_done = 0
 
-    async def go_on_for(self, steps: int) -> None:
-        for _ in range(steps):
-            await self._do_something()
-            self.steps_done += 1
-            await asyncio.sleep(self._random.choice((0, 0, 0.001, 0.01, 0.03)))
+async def plays_as_ever(listening: Listening, uri: str, pcm: bytes) -> None:
+    """After all that: everything is taken away, and a song is heard to the sample."""
+    player = listening.node.player(listening.id)
+    player.do(Requests.set_loop, LoopMode.NONE)
+    player.do(Requests.change_filters, FilterChange(1.0, ()))
+    while listening.state["queueLength"] or listening.state["state"] != "idle":
+        player.do(Requests.skip)
+        await asyncio.sleep(0)
+    heard_before = len(listening.listener)
+    player.do(Requests.play)
+    player.do(Requests.skip)
+    await listening.enqueue(uri)
+    await listening.wait_state("idle")
+    # First the sound still glides from the one before, and from its filters.
+    sound = b"".join(listening.listener.messages[heard_before:])
+    assert sound.endswith(padded(pcm)[FRAME_BYTES:])
+    assert len(sound) <= len(padded(pcm)) + FRAME_BYTES
 
-    async def _do_something(self) -> None:
-        node, player, dice = self._player.node, self._player.node.player(self._player.id), self._random
-        change = FilterChange(dice.uniform(0, 2), ((dice.randrange(15), dice.uniform(-24, 24)),))
-        edits: list[Callable[[], object]] = [
-            *[lambda: player.do(Requests.play)] * 2,
-            lambda: player.do(Requests.pause),
-            lambda: player.do(Requests.skip),
-            lambda: player.seek(dice.randrange(1_000)),
-            lambda: player.do(Requests.set_loop, dice.choice([*LoopMode])),
-            *[lambda: node.enqueue(self._player.id, dice.choice(self._uris), {})] * 2,
-            lambda: player.do(Requests.change_filters, change),
-            lambda: player.attach(MemoryListener())(),
-        ]
-        with contextlib.suppress(NotSeekable):
-            done = dice.choice(edits)()
-            if inspect.isawaitable(done):
-                await done
 
-    async def plays_as_ever(self, uri: str, pcm: bytes) -> None:
-        """After all that: everything is taken away, and a song is heard to the sample."""
-        node, player = self._player.node, self._player
-        node.player(player.id).do(Requests.set_loop, LoopMode.NONE)
-        node.player(player.id).do(Requests.change_filters, FilterChange(1.0, ()))
-        while player.state["queueLength"] or player.state["state"] != "idle":
-            node.player(player.id).do(Requests.skip)
-            await asyncio.sleep(0)
-        heard_before = len(player.listener)
-        node.player(player.id).do(Requests.play)
-        node.player(player.id).do(Requests.skip)
-        await node.enqueue(player.id, uri, {})
-        await player.wait_state("idle")
-        # First the sound still glides from the one before, and from its filters.
-        sound = b"".join(player.listener.messages[heard_before:])
-        assert sound.endswith(padded(pcm)[FRAME_BYTES:])
-        assert len(sound) <= len(padded(pcm)) + FRAME_BYTES
-
-    def kept_its_promises(self) -> None:
-        events = self._player.events
-        assert events.seqs == list(range(1, len(events.seqs) + 1))
-        started: str | None = None
-        for event in events.events:
-            if event["op"] == "TrackStart":
-                assert started is None, "a track started before the other had ended"
-                started = event["track"]["info"]["title"]
-            elif event["op"] == "TrackEnd":
-                assert started in (None, event["track"]["info"]["title"])
-                started = None
+def require_promises_kept(events: MemoryEventClient) -> None:
+    assert events.seqs == list(range(1, len(events.seqs) + 1))
+    started: str | None = None
+    for event in events.events:
+        if event["op"] == "TrackStart":
+            assert started is None, "a track started before the other had ended"
+            started = event["track"]["info"]["title"]
+        elif event["op"] == "TrackEnd":
+            assert started in (None, event["track"]["info"]["title"])
+            started = None
 
 
 @pytest.mark.parametrize("decoders_die", [False, True])
@@ -103,26 +89,25 @@ async def test_whatever_clients_do(
         uris += [server.url("/nothing.mp3"), "/missing.mp3"]
         uris.append(server.serve("/half.wav", media(wav(music(2.0)), stall_after=100_000)))
     last_uri, last_pcm = shelf.song(0.31)
+
+    async def chaos(player: Listening, dice: random.Random, killed: set[int]) -> None:
+        for step in range(150):
+            await do_something(player, uris, dice)
+            process_id = player.quality["decoderProcess"]
+            if decoders_die and player.id == "p0" and step % 30 == 29 and process_id is not None:
+                killed.add(process_id)
+                with contextlib.suppress(ProcessLookupError):
+                    player.kill_decoder()
+
     async with running_node(NodeSettings(decoder_processes=2)) as node:
         players = [await listening(node, f"p{number}", uris[number % len(uris)]) for number in range(6)]
-        chaos = [Chaos(player, uris, 100 + number) for number, player in enumerate(players)]
-        killed: set[int] = set()
-
-        async def kill_now_and_then() -> None:
-            for kill in range(1, 5):
-                await eventually(lambda: chaos[0].steps_done >= 30 * kill, "it goes on")  # noqa: B023
-                process_id = next(node.players()).status().quality.decoder_process_id
-                if decoders_die and process_id is not None:
-                    killed.add(process_id)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(process_id, signal.SIGKILL)
-
-        await asyncio.gather(kill_now_and_then(), *(one.go_on_for(150) for one in chaos))
+        killed = set[int]()
+        await asyncio.gather(*(chaos(one, random.Random(100 + at), killed) for at, one in enumerate(players)))
         if decoders_die:
             await asyncio.gather(*(player.moved(*killed) for player in players))
-        await asyncio.gather(*(one.plays_as_ever(last_uri, last_pcm) for one in chaos))
-        for one in chaos:
-            one.kept_its_promises()
+        await asyncio.gather(*(plays_as_ever(player, last_uri, last_pcm) for player in players))
+        for player in players:
+            require_promises_kept(player.events)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert decoders_die or not errors
 

@@ -229,12 +229,13 @@ def test_what_is_removed_while_it_is_used_is_there_again_with_all_that_it_held(
         assert {one.player_id for one in held(file)} == {"a", "b", "c0", "c1", "d"}
 
 
-def test_a_file_that_takes_the_place_of_the_one_in_use_is_left_as_it_is(path: Path) -> None:
+def test_where_another_file_is_in_its_place_or_nothing_can_be_put_back_it_is_tried_again(path: Path) -> None:
     foreign = path.with_name("foreign")
     with opened(foreign) as file:
         write(file, player("p", "a").snapshot())
     content = foreign.read_bytes()
-    with opened(path) as file:
+    connect = Mock(side_effect=sqlite3.connect)
+    with opened(path, connect=connect) as file:
         write(file, player("a", "x").snapshot())
         path.unlink()
         foreign.rename(path)
@@ -242,16 +243,6 @@ def test_a_file_that_takes_the_place_of_the_one_in_use_is_left_as_it_is(path: Pa
             with pytest.raises(OSError, match="another file is in its place"):
                 write(file, player("b", "y").snapshot())
         assert path.read_bytes() == content
-        path.unlink()
-        write(file, player("b", "y").snapshot())
-    with opened(path) as file:
-        assert {one.player_id for one in held(file)} == {"a", "b"}
-
-
-def test_what_cannot_be_put_back_is_tried_again(path: Path) -> None:
-    connect = Mock(side_effect=sqlite3.connect)
-    with opened(path, connect=connect) as file:
-        write(file, player("a", "x").snapshot())
         path.unlink()
         connect.side_effect = sqlite3.OperationalError("no descriptors")
         with pytest.raises(sqlite3.OperationalError, match="no descriptors"):

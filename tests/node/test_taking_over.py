@@ -36,25 +36,28 @@ def saved_metadata(path: Path, folder: Path) -> dict[str, object]:
         }
 
 
-async def test_a_record_takes_the_place_of_the_old_player_in_the_file_in_one_step(tmp_path: Path) -> None:
+async def test_what_is_taken_over_and_given_up_is_in_the_file_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
-    settings = NodeSettings(decoder_processes=1, state_path=path)
-    may_close, found = asyncio.Event(), []
-    with players_closed_later(may_close):
-        async with running_node(settings) as node:
-            await node.create_player("p", None, "old")
-            await eventually(lambda: node.saved("p"), "the old player is in the file")
-            told = MemoryEventClient()
-            node.follow_all(told)
+    may_close = asyncio.Event()
+    async with running_node(NodeSettings(decoder_processes=1, state_path=path)) as node:
+        await node.create_player("p", None, "old")
+        await eventually(lambda: node.saved("p"), "the old player is in the file")
+        told = MemoryEventClient()
+        node.follow_all(told)
+        with players_closed_later(may_close):
             taking_over = asyncio.create_task(node.take_over(replace(node.player("p").snapshot(), metadata="new")))
             await told.wait_for("PlayerDelete")
             await eventually(lambda: node.saved("p"), "what happened is in the file")
-            found.append(saved_metadata(path, tmp_path / "left"))
+            assert saved_metadata(path, tmp_path / "taken over") == {"p": "new"}
             may_close.set()
             assert await taking_over
-            assert told.ops == ["PlayerDelete", "PlayerCreate"]
-            assert node.player("p").status().metadata == "new"
-    assert found == [{"p": "new"}]
+        record = await node.give_up("p", "it moves")
+        await eventually(lambda: node.saved("p"), "what happened is in the file")
+        assert saved_metadata(path, tmp_path / "given up") == {}
+        assert told.ops == ["PlayerDelete", "PlayerCreate"]
+        assert node.find("p") is None
+        assert not await node.take_over(record)
+        assert node.player("p").status().metadata == "new"
 
 
 async def test_a_player_stays_as_it_is_when_the_one_of_the_record_cannot_be_made(node: Node) -> None:
@@ -64,8 +67,6 @@ async def test_a_player_stays_as_it_is_when_the_one_of_the_record_cannot_be_made
     with pytest.raises(AttributeError):
         await node.take_over(replace(old.snapshot(), metadata="new", filters=of_no_player))
     assert node.player("p") is old
-    assert await node.take_over(replace(old.snapshot(), metadata="new"))
-    assert node.player("p").status().metadata == "new"
 
 
 async def test_a_player_that_goes_on_from_its_own_record_is_not_deleted(node: Node) -> None:
@@ -81,23 +82,6 @@ async def test_a_player_that_goes_on_from_its_own_record_is_not_deleted(node: No
     assert await node.take_over(before)
     assert await node.take_over(before), "of another life than that of the player that is there by now"
     assert told.ops == ["PlayerCreate", "PlayerCreate", "PlayerDelete", "PlayerCreate"]
-
-
-async def test_a_player_that_is_given_up_goes_on_elsewhere_and_is_in_the_file_no_more(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    settings = NodeSettings(decoder_processes=1, state_path=path)
-    async with running_node(settings) as node:
-        await node.create_player("p", None, "kept")
-        await eventually(lambda: node.saved("p"), "the player is in the file")
-        told = MemoryEventClient()
-        node.follow_all(told)
-        record = await node.give_up("p", "it moves")
-        await eventually(lambda: node.saved("p"), "what happened is in the file")
-        assert saved_metadata(path, tmp_path / "left") == {}
-        assert told.ops == []
-        assert node.find("p") is None
-        assert not await node.take_over(record)
-        assert node.player("p").status().metadata == "kept"
 
 
 class Claims:
