@@ -132,20 +132,6 @@ async def test_seeks(
     assert player.failures == []
 
 
-async def test_another_decoder_process_goes_on_where_the_first_one_died(node: Node, server: MediaServer) -> None:
-    player = await listening(node, "p", served(server, ts(SONG, 12)))
-    await player.more_frames(10)
-    node.player("p").seek(7_000)
-    await player.plays_on(7_200)
-    await player.moved(player.kill_decoder())
-    await player.more_frames(60)
-    heard, position = await in_a_row(player, 8)
-    at_ms, likeness = place_of(heard, SONG)
-    assert likeness > 0.95
-    assert at_ms + 160 - position == pytest.approx(0, abs=150)
-    assert player.failures == []
-
-
 async def test_a_rendition_is_chosen_by_its_language(node: Node, server: MediaServer) -> None:
     lines = ["#EXTM3U"]
     for hz, language in ((440, "en"), (1320, "fr")):

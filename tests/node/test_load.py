@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,32 +10,12 @@ import pytest
 from tests.support.decoder_forks import QuickStarts
 from tests.support.eventually import eventually
 from tests.support.fetching import opener
+from tests.support.hand_time import HandTime
 from tests.support.node_in_process import running_node, spare_ready
 from tests.support.processes import open_descriptors
 from tonearm.node.load import INTERVAL_S, WINDOW_S, LoadWatch, usable_cores
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, usual_parts
-
-
-class Loop:
-    """An event loop that comes to its calls `late_s` after they are due."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.late_s = 0.0
-        self.due: tuple[float, Callable[[], None]] | None = None
-        self.watch = LoadWatch(self.call_later, lambda: self.now_s)
-        self.watch.start()
-
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        self.due = self.now_s + delay_s, call
-
-    def run_for(self, seconds: float, late_s: float = 0.0) -> None:
-        end_s = self.now_s + seconds
-        while self.due is not None and self.due[0] + late_s <= end_s + 1e-9:
-            (due_s, call), self.due = self.due, None
-            self.now_s = due_s + late_s
-            call()
 
 
 @pytest.mark.parametrize(
@@ -63,23 +42,23 @@ def test_a_quota_leaves_fewer_cores(
 
 
 def test_the_load_is_the_share_of_the_last_ten_seconds_in_which_it_was_late() -> None:
-    loop = Loop()
-    assert loop.watch.late_share == 0.0
-    loop.run_for(2 * WINDOW_S, late_s=0.015)
-    assert loop.watch.late_share == 0.0
-    loop.run_for(3.0, late_s=0.03)
-    assert loop.watch.late_share == pytest.approx(0.3, abs=0.01)
-    loop.run_for(20.0, late_s=0.03)
-    assert loop.watch.late_share == 1.0
-    loop.run_for(4.0)
-    assert loop.watch.late_share == pytest.approx(0.6, abs=0.01)
-    loop.run_for(WINDOW_S)
-    assert loop.watch.late_share == 0.0
-    loop.run_for(5.0 + INTERVAL_S, late_s=4.99)  # one long standstill
-    assert loop.watch.late_share == pytest.approx(0.5, abs=0.01)
-    loop.watch.stop()
-    loop.run_for(1.0)
-    assert loop.due is None
+    time = HandTime()
+    watch = LoadWatch(time.call_later, time.now_s)
+    watch.start()
+    for seconds, late_s, share in (
+        (0.0, 0.0, 0.0),
+        (2 * WINDOW_S, 0.015, 0.0),
+        (3.0, 0.03, 0.3),
+        (20.0, 0.03, 1.0),
+        (4.0, 0.0, 0.6),
+        (WINDOW_S, 0.0, 0.0),
+        (5.0 + INTERVAL_S, 4.99, 0.5),  # one long standstill
+    ):
+        time.forward(seconds, late_s)
+        assert watch.late_share == pytest.approx(share, abs=0.01)
+    watch.stop()
+    time.forward(1.0)
+    assert not time.waiting_timers
 
 
 async def test_a_node_that_was_late_has_a_load_and_one_with_as_many_players_as_it_may_have_is_full() -> None:

@@ -63,26 +63,6 @@ async def test_it_is_heard_over_the_track_from_its_first_sample_to_its_last(node
     player.require_no_underrun()
 
 
-async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood(node: Node, shelf: Shelf) -> None:
-    song, pcm = shelf.song(1.5)
-    jingle, clip = shelf.song(0.4)
-    player = await playing(node, song)
-    node.player("p").do(Requests.pause)
-    frames, position = len(player.listener), player.state["position"]
-    add(node, jingle)
-    await player.events.wait_for("OverlayEnd")
-    assert player.state["state"] == "playing"
-    assert player.state["paused"]
-    assert player.state["position"] == position == frames * 20
-    assert len(player.listener) == frames + 20
-    heard = samples(player.listener.pcm)[frames * FRAME_SAMPLES :]
-    assert np.abs(heard[240:].astype(int) - samples(clip)[240:]).max() <= 1
-    node.player("p").do(Requests.play)
-    await player.wait_state("idle")
-    rest = samples(player.listener.pcm)[(frames + 20) * FRAME_SAMPLES :]
-    assert np.array_equal(rest[240:], samples(pcm)[frames * FRAME_SAMPLES + 240 :])
-
-
 async def test_those_that_fail_or_hang_end_and_disturb_nothing(node: Node, shelf: Shelf, server: MediaServer) -> None:
     song, pcm = shelf.song(1.5)
     hanging = media(wav(music(4.0, seed=99)), content_type="audio/wav", ranges=False, stall_after=100_000)

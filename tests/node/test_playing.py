@@ -1,17 +1,19 @@
-"""What a listener hears of one player: its start, pauses, skips, joins, a slider, and nothing of the time of day."""
+"""What a listener hears of one player: its start, skips, joins, crossfades, and nothing of the time of day."""
 
 import asyncio
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import heard_whole, listening, padded, running_node
+from tests.support.node_in_process import Listening, heard_whole, listening, padded, running_node
 from tests.support.pcm import without_cuts
-from tests.support.shelf import Shelf
+from tests.support.shelf import Shelf, samples
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.core.frame import FRAME_BYTES, FRAME_MS
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
+from tonearm.core.frame import FRAME_BYTES, FRAME_MS, samples_of_ms
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
@@ -106,3 +108,24 @@ async def test_a_jump_of_the_time_of_day_is_seen_in_events_and_not_heard(shelf: 
     assert player.listener.pcm == pcm
     start, paused = player.events.named("TrackStart")[0], player.events.named("PlayerPause")[0]
     assert (paused["time"] - start["time"]) / 1000 == pytest.approx(jump_s, abs=600)
+
+
+async def test_in_a_crossfade_the_next_track_comes_in_under_the_end_of_the_one_before(node: Node, shelf: Shelf) -> None:
+    (uri, first), (next_uri, second) = shelf.song(1.5), shelf.song(1.5)
+    await node.create_player("p", uri, {})
+    linear = CrossfadeEdit(duration_ms=500, curve=CrossfadeCurve.LINEAR)
+    node.player("p").do(Requests.change_crossfade, linear)
+    await node.enqueue("p", next_uri, {})
+    player = Listening(node, "p")
+    await player.wait_state("idle")
+    here, there = samples(first).astype(float), samples(second).astype(float)
+    at, count = samples_of_ms(1_000), samples_of_ms(500)
+    share = ((np.arange(count) + 0.5) / count)[:, np.newaxis]
+    expected = np.concatenate([here[:at], here[at:] * (1 - share) + there[:count] * share, there[count:]])
+    heard = samples(player.listener.pcm)
+    assert np.abs(heard[: len(expected)] - expected).max() <= 1
+    assert not heard[len(expected) :].any()
+    ops = [event["op"] for event in player.events.events if event["op"].startswith("Track")]
+    assert ops == ["TrackStart", "TrackEnd", "TrackStart", "TrackEnd"]
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+    player.require_no_underrun()

@@ -1,21 +1,17 @@
 """Seeks as a listener hears them: from the right sample on, without a click, in every state."""
 
-import asyncio
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tests.support.audio_files import flac, long_book, mp3, music, pcm_of, wav
+from tests.support.audio_files import flac, long_book, mp3, music
 from tests.support.media_files import decode_bytes, loudest_hz
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import Listening, listening, padded
+from tests.support.node_in_process import listening, padded
 from tests.support.shelf import Shelf, samples
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.core.playback_requests import Requests
+from tonearm.core.frame import FRAME_SAMPLES, samples_of_ms
 from tonearm.node.node import Node
-
-GLIDE = 240
 
 
 def largest_bend(pcm: bytes) -> int:
@@ -57,38 +53,6 @@ async def test_what_is_heard_after_a_seek(
     assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(whole.tobytes())
     assert player.starts == ["a"]
     assert player.ends == []
-
-
-async def test_a_source_that_cannot_be_sought_plays_from_its_start(
-    node: Node, shelf: Shelf, server: MediaServer
-) -> None:
-    song = music(3.0)
-    uri = server.serve("/a.wav", media(wav(song), ranges=False))
-    await node.create_player("p", uri, {})
-    node.player("p").seek(2_000)
-    player = Listening(node, "p")
-    await player.more_frames(5)
-    assert player.listener.pcm[: 5 * FRAME_BYTES] == padded(pcm_of(song))[: 5 * FRAME_BYTES]
-    assert player.state["position"] <= 1_000
-    (failed,) = player.events.named("SeekFailed")
-    assert (failed["code"], failed["position"]) == ("not_seekable", 0)
-
-
-async def test_a_stop_and_a_skip_at_the_end_of_the_queue_do_not_click(node: Node, shelf: Shelf) -> None:
-    uri, pcm = shelf.song(5.0)
-    player = await listening(node, "p", uri)
-    for end in (Requests.stop, Requests.skip):
-        await player.more_frames(20)
-        node.player("p").do(end)
-        count = len(player.listener)
-        await player.listener.wait_frames(count + 1)
-        await asyncio.sleep(0.1)
-        assert len(player.listener) == count + 1
-        assert not samples(player.listener.messages[-1])[GLIDE:].any()
-        assert player.state["state"] == "idle"
-        node.player("p").do(Requests.play)
-    await player.more_frames(20)
-    assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(pcm)
 
 
 async def test_tracks_cut_from_one_file_are_the_whole_file(node: Node, shelf: Shelf) -> None:

@@ -1,16 +1,14 @@
 """Several players of one live stream: fetched and decoded once, and each with a life of its own."""
 
 import asyncio
-import dataclasses
 from functools import cache
 from typing import Final
 
 import numpy as np
 
 from tests.support.audio_files import live_mp3, music, tone
-from tests.support.fetching import QUICK
-from tests.support.media_files import loudest_hz, samples_of
-from tests.support.media_server import MediaServer, in_turn, media, once_set
+from tests.support.media_files import samples_of
+from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import listening, loaded, running_node, spare_ready
 from tests.support.radio_server import radio
 from tonearm.core.filters import FilterChange
@@ -118,20 +116,3 @@ async def test_in_another_process_and_after_the_death_of_its_process_a_station_i
             assert (player.ends, player.failures, len(player.starts)) == ([], [], 1)
             assert player.quality["decoderProcess"] != killed
         assert server.connections <= 2
-
-
-async def test_a_station_that_stays_away_fails_for_each_and_can_be_played_again(server: MediaServer) -> None:
-    fetching = dataclasses.replace(QUICK, live_resume_delays_s=())
-    songs = [live_mp3(tone(frequency_hz, 3.0, 44_100)) for frequency_hz in (440, 880)]
-    all_are_there = asyncio.Event()
-    first = once_set(all_are_there, radio(songs[0], stop_after=16_000))
-    async with running_node(fetching=fetching) as node:
-        uri = server.serve("/live", in_turn(first, radio(songs[1])))
-        players = [await listening(node, f"p{number}", uri, uri) for number in range(3)]
-        all_are_there.set()
-        for player in players:
-            await player.events.wait_for("TrackStart", 2)
-            assert (player.ends, player.failures) == ([("Test FM", "loadFailed")], ["connection_lost"])
-            assert len(player.listener) >= 45, "all that came was heard"
-            await player.more_frames(40)
-            assert 860 < loudest_hz(samples_of(player.listener.pcm[-20 * FRAME_BYTES :])) < 900
