@@ -1,4 +1,4 @@
-"""Opus listeners of a real node: what they hear is what PCM listeners hear, as libopus encodes it."""
+"""Opus listeners of a real node: they hear what PCM listeners hear, as libopus encodes it, and begin with a burst."""
 
 import asyncio
 
@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.support.http_client import WEBSOCKET_HEADERS, websocket
-from tests.support.node_in_process import Listening, with_pool
+from tests.support.node_in_process import Listening, listening, with_pool
 from tests.support.node_over_http import node_over_http
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import BAND_COUNT, FilterChange
-from tonearm.core.frame import FRAME_BYTES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
 from tonearm.core.playback_requests import Requests
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.node.node import Node
@@ -87,3 +87,27 @@ async def test_a_node_that_cannot_encode_opus_says_so_when_it_starts_and_to_who_
             )
         async with websocket(edge.port, "/v0/players/p/ws"):
             assert edge.node.player("p").status().listeners == 1
+
+
+async def burst_of(node: Node, player_id: str, bitrate_bps: int) -> int:
+    """How many frames come at once to a stream in a form of its own."""
+    stream = MemoryListener(output=Output("opus", bitrate_bps=bitrate_bps), burst_ms=2000)
+    leave = node.player(player_id).attach(stream)
+    await stream.wait_frames(1)
+    leave()
+    return len(stream)
+
+
+async def test_from_the_first_stream_on_players_keep_a_whole_burst(node: Node, shelf: Shelf) -> None:
+    """Before, players that only sockets hear take a quarter less memory, and have half a second."""
+    uri, _ = shelf.song(30.0)
+    players = [await listening(node, f"p{number}", uri) for number in range(2)]
+    for player in players:
+        await player.listener.wait_frames(3 * FRAMES_PER_SECOND)
+    first = await burst_of(node, "p0", 64_000)
+    assert FRAMES_PER_SECOND // 2 <= first <= 3 * FRAMES_PER_SECOND // 2
+    for player in players:
+        await player.more_frames(3 * FRAMES_PER_SECOND)
+    for player in players:
+        assert await burst_of(node, player.id, 96_000) >= 2 * FRAMES_PER_SECOND
+        player.require_no_underrun()
