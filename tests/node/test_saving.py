@@ -4,27 +4,25 @@ import asyncio
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.support.eventually import PATIENCE_S, eventually
-from tests.support.hand_ins import noted_hand_ins
-from tests.support.playback_log import PlaybackLog, playing_player
+from tests.support.playback_log import playing_player
 from tests.support.tracks import make_track
 from tonearm.core.events import Event, ListenersChange
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.node.changes import Change
 from tonearm.node.file_saving import FileSaving
-from tonearm.node.saving import ANSWER_PATIENCE_S, PLAYERS_A_BATCH
+from tonearm.node.saving import PLAYERS_A_BATCH
 from tonearm.node.state_file import StateFile, StateFileError
 
 
@@ -78,32 +76,21 @@ class HandFile(StateFile):
         self._release.release(count)
 
 
-MADE: Final[list[FileSaving]] = []
-
-
-@pytest_asyncio.fixture(autouse=True, loop_scope="module")
-async def all_are_stopped() -> AsyncIterator[None]:
-    """A test stops only what it starts again."""
-    yield
-    while MADE:
-        await MADE.pop().stop()
-
-
 class Bench:
-    """Saving in a file of `folder`, with a time of day that is set by hand. `options` are for `Saving`."""
+    """Saving in a file of `folder`, with a time of day that is set by hand."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(self, folder: Path, made: list[FileSaving]) -> None:
         self.path = folder / "state.sqlite"
         self.now_ms = 1_700_000_000_000
-        self._options = options
+        self.made = made
         self.anew()
 
-    def anew(self, **of_file: Any) -> None:
+    def anew(self, connect: Callable[..., sqlite3.Connection] = sqlite3.connect, **options: Any) -> None:
         """As a node is that starts."""
         self.players: dict[str, Kept] = {}
-        self.file = HandFile(self.path, **of_file)
-        self.saving = FileSaving(self.file, self.players, lambda: self.now_ms, **self._options)
-        MADE.append(self.saving)
+        self.file = HandFile(self.path, connect=connect)
+        self.saving = FileSaving(self.file, self.players, lambda: self.now_ms, **options)
+        self.made.append(self.saving)
 
     async def read(self) -> list[PlayerSnapshot]:
         await self.saving.open()
@@ -119,9 +106,9 @@ class Bench:
             self.players[player_id] = Kept(player_id, playing_player("ab").playback)
             self.saving.changed(player_id)
 
-    async def restart(self) -> list[PlayerSnapshot]:
+    async def restart(self, **options: Any) -> list[PlayerSnapshot]:
         await self.saving.stop()
-        self.anew()
+        self.anew(**options)
         return await self.start()
 
     def left_by_kill(self) -> "Bench":
@@ -130,7 +117,7 @@ class Bench:
         folder.mkdir()
         for part in self.path.parent.glob("state.sqlite*"):
             shutil.copy(part, folder)
-        left = Bench(folder)
+        left = Bench(folder, self.made)
         left.now_ms = self.now_ms
         return left
 
@@ -158,17 +145,26 @@ def place(player: PlayerSnapshot) -> tuple[str, int]:
     return player.current.track.id, player.position_ms
 
 
-async def playing(folder: Path, **options: Any) -> Bench:
-    """A player that plays and is in the file."""
-    bench = Bench(folder, **options)
+@pytest_asyncio.fixture(loop_scope="module")
+async def empty(tmp_path: Path) -> AsyncIterator[Bench]:
+    made: list[FileSaving] = []
+    bench = Bench(tmp_path / "folder", made)
+    bench.path.parent.mkdir()
     await bench.start()
-    bench.create("p")
-    await eventually(lambda: bench.saving.saved("p"), "the player is written")
-    return bench
+    yield bench
+    while made:
+        await made.pop().stop()
 
 
-async def test_a_position_is_written_only_when_it_does_not_follow_from_the_last_one(tmp_path: Path) -> None:
-    bench = await playing(tmp_path)
+@pytest_asyncio.fixture(loop_scope="module")
+async def bench(empty: Bench) -> Bench:
+    """With a player `p` that plays and is in the file."""
+    empty.create("p")
+    await eventually(lambda: empty.saving.saved("p"), "the player is written")
+    return empty
+
+
+async def test_a_position_is_written_only_when_it_does_not_follow_from_the_last_one(bench: Bench) -> None:
     playback = bench.players["p"].playback
     bench.now_ms += 5_000
     playback.position_ms += 5_020
@@ -184,9 +180,8 @@ async def test_a_position_is_written_only_when_it_does_not_follow_from_the_last_
     [(-3_600_000, 1_000, 1_000), (3_600_000, 1_000, 1_000), (0, -3_600_000, 0), (0, 60_001, 0)],
 )
 async def test_a_jump_of_the_time_of_day_just_before_a_kill_or_a_long_absence_costs_no_position(
-    tmp_path: Path, jump_ms: int, away_ms: int, passed_ms: int
+    bench: Bench, jump_ms: int, away_ms: int, passed_ms: int
 ) -> None:
-    bench = await playing(tmp_path)
     playback = bench.players["p"].playback
     bench.create("other")
     for step_ms in (5_000, 5_000, 5_000 + jump_ms):
@@ -204,29 +199,27 @@ async def test_a_jump_of_the_time_of_day_just_before_a_kill_or_a_long_absence_co
 
 
 async def test_a_node_that_is_killed_while_it_writes_what_it_restored_leaves_all_where_they_were(
-    tmp_path: Path,
+    empty: Bench,
 ) -> None:
-    bench = Bench(tmp_path)
-    await bench.start()
     count = PLAYERS_A_BATCH + 1
-    bench.create(*(f"p{number}" for number in range(count)))
-    await eventually(lambda: bench.saving.saved(f"p{count - 1}"), "the last of them is written")
-    assert bench.saving.figures.writes <= 4
-    await bench.saving.stop()
+    empty.create(*(f"p{number}" for number in range(count)))
+    await eventually(lambda: empty.saving.saved(f"p{count - 1}"), "the last of them is written")
+    assert empty.saving.figures.writes <= 4
+    await empty.saving.stop()
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    position_ms = bench.players["p0"].playback.position_ms
-    restored = bench.players
-    bench.now_ms += 3_600_000
-    bench.anew()
-    await bench.read()
-    bench.players |= restored
-    writes = bench.file
+    position_ms = empty.players["p0"].playback.position_ms
+    restored = empty.players
+    empty.now_ms += 3_600_000
+    empty.anew()
+    await empty.read()
+    empty.players |= restored
+    writes = empty.file
     writes.hold()
-    keeping = asyncio.create_task(bench.saving.keep())
+    keeping = asyncio.create_task(empty.saving.keep())
     await writes.begun(1)
     writes.release()
     await writes.begun(2)
-    left = bench.left_by_kill()
+    left = empty.left_by_kill()
     writes.release(10)
     await keeping
     found = await left.start()
@@ -234,37 +227,11 @@ async def test_a_node_that_is_killed_while_it_writes_what_it_restored_leaves_all
     assert len(found) == count
 
 
-async def test_a_node_that_is_killed_again_while_its_players_load_loses_only_the_time_in_which_they_did(
-    tmp_path: Path,
-) -> None:
-    first = await playing(tmp_path)
-    position_ms = first.players["p"].playback.position_ms
-    bench = first.left_by_kill()
-    await first.saving.stop()
-    bench.now_ms += 2_000
-    (found,) = await bench.start()
-    assert place(found) == ("a", position_ms + 2_000)
-    log = PlaybackLog(make_track("a"))
-    log.open_sources.clear()
-    log.playback = Playback("p", None, {}, snapshot=found)
-    log.do(log.playback.begin())
-    log.do(log.playback.start_clock())
-    bench.players["p"] = Kept("p", log.playback)
-    bench.saving.changed("p")
-    await eventually(lambda: bench.saving.saved("p"), "the player is written")
-    bench.now_ms += 4_000  # which it waits
-    assert not await bench.written(lambda: bench.tell(log.playback.update()))
-    await bench.another_is_written()
-    left = bench.left_by_kill()
-    left.now_ms += 3_000
-    (found,) = await left.start()
-    assert place(found) == ("a", position_ms + 5_000)
-
-
 async def test_a_node_at_rest_writes_no_more_than_signs_of_life_and_without_players_not_even_those(
-    tmp_path: Path,
+    bench: Bench,
 ) -> None:
-    bench = await playing(tmp_path, sign_of_life_s=0.01)
+    await bench.restart(sign_of_life_s=0.01)
+    bench.create("p")
     file = bench.file
 
     async def rests() -> None:
@@ -287,9 +254,8 @@ async def test_a_node_at_rest_writes_no_more_than_signs_of_life_and_without_play
 
 @pytest.mark.parametrize("has_read", [False, True])
 async def test_a_node_that_dies_three_times_while_it_reads_the_state_begins_without_it(
-    tmp_path: Path, has_read: bool
+    bench: Bench, has_read: bool
 ) -> None:
-    bench = await playing(tmp_path)
     await bench.saving.stop()
     for _ in range(3):
         bench.anew()
@@ -312,9 +278,8 @@ async def test_a_node_that_dies_three_times_while_it_reads_the_state_begins_with
 
 
 async def test_stops_that_could_not_write_the_last_positions_are_no_deaths(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = await playing(tmp_path)
     for _ in range(3):
         bench.file.failure = sqlite3.OperationalError("disk is full")
         await bench.saving.stop()
@@ -331,7 +296,7 @@ async def test_stops_that_could_not_write_the_last_positions_are_no_deaths(
     ],
 )
 async def test_a_disk_that_fails_at_the_start_is_told_and_the_state_is_as_it_was(
-    tmp_path: Path, words: str, reason: str, told: str
+    bench: Bench, words: str, reason: str, told: str
 ) -> None:
     class FailingDisk(sqlite3.Connection):
         def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
@@ -339,7 +304,6 @@ async def test_a_disk_that_fails_at_the_start_is_told_and_the_state_is_as_it_was
                 raise sqlite3.OperationalError(reason)
             return super().execute(sql, parameters)
 
-    bench = await playing(tmp_path)
     await bench.saving.stop()
     bench.anew(connect=partial(sqlite3.connect, factory=FailingDisk))
     with pytest.raises(StateFileError, match=told):
@@ -349,8 +313,7 @@ async def test_a_disk_that_fails_at_the_start_is_told_and_the_state_is_as_it_was
     assert [player.player_id for player in await bench.start()] == ["p"]
 
 
-async def test_a_player_whose_state_cannot_be_taken_is_named_and_costs_no_other_player_anything(tmp_path: Path) -> None:
-    bench = await playing(tmp_path)
+async def test_a_player_whose_state_cannot_be_taken_is_named_and_costs_no_other_player_anything(bench: Bench) -> None:
     broken = bench.players["p"]
     broken.is_broken = True
     bench.create("other")
@@ -372,11 +335,12 @@ async def test_a_player_whose_state_cannot_be_taken_is_named_and_costs_no_other_
 
 
 async def test_a_disk_that_fails_and_a_folder_that_is_gone_are_told_and_nothing_is_lost_when_they_are_there(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    bench = await playing(folder, sign_of_life_s=0.05)
+    folder = bench.path.parent
+    await bench.restart(sign_of_life_s=0.05)
+    bench.create("p")
+    await eventually(lambda: bench.saving.saved("p"), "the player is written")
     playback = bench.players["p"].playback
     bench.file.failure = sqlite3.OperationalError("database or disk is full")
     bench.saving.changed("p")
@@ -398,29 +362,27 @@ async def test_a_disk_that_fails_and_a_folder_that_is_gone_are_told_and_nothing_
 
 
 async def test_damaged_records_are_named_until_others_take_their_place_and_those_of_no_player_are_set_aside(
-    tmp_path: Path,
+    empty: Bench,
 ) -> None:
-    bench = Bench(tmp_path)
-    await bench.start()
     damaged = [f"damaged{number}" for number in range(6)]
-    bench.create("fit", "slash", "bytes", "no text", *damaged)
-    await bench.saving.stop()
-    with closing(sqlite3.connect(bench.path)) as database, database:
+    empty.create("fit", "slash", "bytes", "no text", *damaged)
+    await empty.saving.stop()
+    with closing(sqlite3.connect(empty.path)) as database, database:
         for new, old in (("'a/b'", "slash"), ("x'7a'", "bytes"), ("CAST(x'ff' AS TEXT)", "no text")):
             database.execute(f"UPDATE players SET id = {new} WHERE id = ?", (old,))  # noqa: S608
             database.execute(f"UPDATE tracks SET player = {new} WHERE player = ?", (old,))  # noqa: S608
         database.execute("UPDATE players SET head = '{' WHERE id LIKE 'damaged%'")
-    bench.anew()
-    assert [found.player_id for found in await bench.start()] == ["fit"]
+    empty.anew()
+    assert [found.player_id for found in await empty.start()] == ["fit"]
     for told in ("a/b", "set aside", "damaged0, damaged1, damaged2, damaged3, damaged4 and 1 more"):
-        assert told in bench.saving.degraded
-    assert not bench.saving.trouble
-    bench.create("fit", *damaged)
-    assert "missing" not in bench.saving.degraded
-    assert len(await bench.restart()) == 7
-    assert bench.saving.degraded == ""
-    await bench.saving.stop()
-    (kept,) = bench.path.parent.glob("state.sqlite.set-aside-*")
+        assert told in empty.saving.degraded
+    assert not empty.saving.trouble
+    empty.create("fit", *damaged)
+    assert "missing" not in empty.saving.degraded
+    assert len(await empty.restart()) == 7
+    assert empty.saving.degraded == ""
+    await empty.saving.stop()
+    (kept,) = empty.path.parent.glob("state.sqlite.set-aside-*")
     assert kept.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(kept)) as database:
         ids = database.execute("SELECT CAST(id AS BLOB) FROM players ORDER BY place").fetchall()
@@ -428,8 +390,7 @@ async def test_damaged_records_are_named_until_others_take_their_place_and_those
         assert database.execute("SELECT count(*) FROM tracks").fetchall() == [(6,)]
 
 
-async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_before_others(tmp_path: Path) -> None:
-    bench = await playing(tmp_path)
+async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_before_others(bench: Bench) -> None:
     saving, writes = bench.saving, bench.file
     writes.hold()
     others = [f"p{number}" for number in range(3 * PLAYERS_A_BATCH)]
@@ -450,19 +411,3 @@ async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_befor
     assert not await saving.saved(others[-1])
     writes.release(10)
     await eventually(lambda: saving.saved(others[-1]), "all are written")
-
-
-async def test_what_the_disk_took_in_time_is_saved_though_the_loop_is_late(tmp_path: Path) -> None:
-    bench = await playing(tmp_path)
-    saving, writes = bench.saving, bench.file
-    writes.hold()
-    saving.changed("p")
-    await writes.begun(1)
-    answer = asyncio.create_task(saving.saved("p"))
-    await asyncio.sleep(0)  # its patience begins only now that the disk is at work
-    with noted_hand_ins() as is_handed_in:
-        writes.release()
-        assert is_handed_in.wait(PATIENCE_S)  # the loop stands still meanwhile, and for longer than an answer waits
-    time.sleep(2 * ANSWER_PATIENCE_S)  # noqa: ASYNC251
-    assert await answer
-    writes.release(10)
