@@ -45,17 +45,12 @@ _ENDLESS: Final = (
 )
 _STATEMENTS: Final = (
     "DROP TABLE tracks",
-    "DROP TABLE players",
-    "DROP TABLE node",
     "DELETE FROM node",
     "DELETE FROM tracks",
     "ALTER TABLE players RENAME COLUMN head TO tail",
-    "ALTER TABLE tracks ADD COLUMN more",
-    "CREATE TABLE more (more)",
     "CREATE TRIGGER more AFTER UPDATE ON node BEGIN DELETE FROM players; END",
     _ENDLESS,
     "PRAGMA user_version = 3",
-    "PRAGMA user_version = -1",
     "PRAGMA application_id = 7",
     "UPDATE players SET head = CAST(x'7bff22' AS TEXT)",
     "UPDATE players SET id = CAST(x'ff' AS TEXT) WHERE place = 0",

@@ -14,6 +14,7 @@ and its exit code later, then stderr, and stdout if wanted.
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -22,16 +23,6 @@ import sys
 from contextlib import closing
 from typing import Any
 
-import tonearm.commands.control
-import tonearm.commands.doctor
-import tonearm.commands.listen
-import tonearm.commands.play
-import tonearm.commands.show
-import tonearm.commands.transfer
-import tonearm.config.load
-import tonearm.dashboard.command
-import tonearm.serve
-import tonearm.worker.process  # noqa: F401 - so that those that come of it have it
 from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
 from tonearm.decoder.pool import starting
@@ -41,11 +32,14 @@ from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.worker.process import Exercise
 
 _REQUEST_BYTES = 1 << 20
-_DECODER_MODULE = "tonearm.worker"
+_COMMANDS = ("control", "doctor", "listen", "play", "show", "transfer")
+_ALSO_LOADED = (*(f"commands.{name}" for name in _COMMANDS), "config.load", "dashboard.command", "serve")
 
 
 def serve(requests: socket.socket) -> None:
     """Until nobody can ask any more."""
+    for name in _ALSO_LOADED:
+        importlib.import_module(f"tonearm.{name}")
     with closing(Exercise()) as exercise:
         in_a_thread(exercise)
     gc.freeze()
@@ -155,10 +149,10 @@ class _TemplateToBe:
         os.dup2(null, 1)
         os.close(null)
         os.setsid()
-        sys.argv = [_DECODER_MODULE, *arguments]
+        sys.argv = [DECODER_MODULE, *arguments]
 
 
 if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv[1])))
-    if sys.argv[0] == _DECODER_MODULE:
-        runpy.run_module(_DECODER_MODULE, run_name="__main__", alter_sys=True)
+    if sys.argv[0] == DECODER_MODULE:
+        runpy.run_module(DECODER_MODULE, run_name="__main__", alter_sys=True)
