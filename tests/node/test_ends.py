@@ -10,7 +10,7 @@ from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media, stall
 from tests.support.node_in_process import Listening, listening, padded, running_node
-from tests.support.planted_faults import OUR_FAULT, BrokenCompanion, BrokenDelete, events_not_emitted
+from tests.support.planted_faults import OUR_FAULT, BrokenDelete, broken_companion, events_not_emitted
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.filters import FilterChange
@@ -134,7 +134,7 @@ async def test_an_end_and_a_companion_that_fail_cost_neither_their_player_nor_ot
     async with running_node(NodeSettings(decoder_processes=1, state_path=tmp_path / "state")) as node:
         for name in ("failing", "first", "second"):
             await node.create_player(name, None, {})
-        node._players["first"].accompany("broken", BrokenCompanion())
+        node._players["first"].accompany("broken", broken_companion())
         players = [Listening(node, player.status().player_id) for player in node.players()]
         with events_not_emitted(), pytest.raises(LookupError, match=OUR_FAULT):
             await node.delete_player("failing")

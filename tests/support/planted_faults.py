@@ -9,12 +9,12 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
 from tonearm.core.events import DeleteReason
-from tonearm.core.metadata import Json
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.opening.source_input import SourceOpening
 from tonearm.decoder.session.frame_buffer import FrameBuffer
@@ -22,7 +22,6 @@ from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.engine import Engine
 from tonearm.player.player import Player
 from tonearm.player.sending import Sending
-from tonearm.protocol.framing import CloseCode
 from tonearm.server.websocket import WebSocketConnection
 
 OUR_FAULT: Final = "a fault of our own"
@@ -106,14 +105,9 @@ class BrokenDelete:
         player.delete = fail  # type: ignore[method-assign]
 
 
-class BrokenCompanion:
+def broken_companion() -> Any:
     """Of a player: it fails at whatever the player asks of it."""
-
-    def record(self) -> Json:
-        raise LookupError(OUR_FAULT)
-
-    def player_ended(self, code: CloseCode) -> None:
-        raise LookupError(OUR_FAULT)
+    return SimpleNamespace(record=_fail, player_ended=_fail)
 
 
 def _failing(owner: object, name: str) -> Callable[[], AbstractContextManager[None]]:
