@@ -1,4 +1,4 @@
-"""Processes that are forked from one which has loaded what they load, and are children of this process."""
+"""Processes that are forked from one which has loaded what they load; by `start` they are children of this process."""
 
 import atexit
 import socket
@@ -40,10 +40,14 @@ class SiblingTemplate:
         """`descriptors` of this process by the numbers that they are to have. None where there are no such forks."""
         words = [" ".join(map(str, descriptors)), *map(str, arguments)]
         with self._lock:
-            socket.send_fds(self._socket, ["\0".join(words).encode()], list(descriptors.values()))
+            self.send("\0".join(words), [*descriptors.values()])
             answer = self._socket.recv(_ANSWER_BYTES)
         assert answer, "the process that others are forked from has ended"
         return ForkedProcess(int(answer)) if int(answer) else None
+
+    def send(self, request: str, descriptors: Sequence[int]) -> None:
+        """To a program that answers elsewhere."""
+        socket.send_fds(self._socket, [request.encode()], descriptors)
 
     def _end(self) -> None:
         self._socket.close()

@@ -1,24 +1,18 @@
 """Processes that are the command `tonearm`, forked from one that has loaded all of it (`tonearm_template`)."""
 
-import atexit
 import contextlib
 import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, Final
 
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
+from tests.support.sibling_forks import SiblingTemplate
 from tonearm.decoder.pool.starting import LIBRARY_SETTINGS
-
-_PROGRAM: Final = "tests.support.tonearm_template"
-_REPOSITORY: Final = Path(__file__).parents[2]
 
 
 class ForkedTonearm:
@@ -30,14 +24,18 @@ class ForkedTonearm:
         arguments: Sequence[str],
         folder: Path,
         stderr: int,
-        stdout: int | None = None,
+        stdout: int,
         variables: Mapping[str, str] | None = None,
         lacks: Sequence[str] = (),
     ) -> None:
         self.returncode: int | None = None
         self._reaping = threading.Lock()
         request = {"arguments": arguments, "folder": str(folder), "variables": environment(variables), "lacks": lacks}
-        self._story = _template().start(request, [stderr, *([] if stdout is None else [stdout])])
+        story, other = socket.socketpair()
+        with other, story:
+            _template().send(json.dumps(request), [other.fileno(), stderr, stdout])
+            story.settimeout(PATIENCE_S)
+            self._story = story.makefile("rb")
         self.pid = int(self._story.readline())
 
     def send_signal(self, number: int) -> None:
@@ -55,43 +53,9 @@ class ForkedTonearm:
         return self.returncode
 
 
-class _Template:
-    """The process that they are forked from. It ends when this one does."""
-
-    def __init__(self) -> None:
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        with other:
-            self._process = subprocess.Popen(
-                # The last word is what `ps` is to show of the template that a node has: it finds it there.
-                [sys.executable, "-m", _PROGRAM, str(other.fileno()), "template"],
-                cwd=_REPOSITORY,
-                env=environment(LIBRARY_SETTINGS),  # as decoders have it
-                stdin=subprocess.DEVNULL,
-                pass_fds=[other.fileno()],
-            )
-        assert self._socket.recv(1) == b"\n"
-        atexit.register(self._end)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def start(self, request: Mapping[str, object], outputs: Sequence[int]) -> BinaryIO:
-        """What is returned gives the number of the process, and at its end its exit code, each in a line."""
-        story, other = socket.socketpair()
-        with other, story:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], [other.fileno(), *outputs])
-            story.settimeout(PATIENCE_S)
-            return story.makefile("rb")
-
-    def _end(self) -> None:
-        self._socket.close()
-        self._process.wait()
-
-
 @cache
-def _template() -> _Template:
-    return _Template()
+def _template() -> SiblingTemplate:
+    return SiblingTemplate("tonearm_template.py", environment(LIBRARY_SETTINGS))  # as decoders have it
 
 
 def tonearm_template_process_id() -> int | None:

@@ -9,7 +9,7 @@ then. So a node has a child from its beginning that waits to become its template
 
 It is asked on the socket whose descriptor it is given: a JSON object with `arguments`, `folder`, `variables` and what
 the kernel `lacks` (`lesser_kernel`). With it come descriptors: a socket on which the number of the process is told,
-and its exit code later, then stderr, and stdout if wanted.
+and its exit code later, then stderr and stdout.
 """
 
 import contextlib
@@ -21,15 +21,19 @@ import runpy
 import socket
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
 from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.starting import DECODER_MODULE, ChildProcess, ForkedProcess, start_interpreter
 from tonearm.sandbox.confine import in_a_thread
 from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.worker.process import Exercise
+
+sys.path.append(str(Path(__file__).parent))  # a program has no packages around it
+make_lesser: Any = importlib.import_module("lesser_kernel").make_lesser
+sys.path.pop()
 
 _REQUEST_BYTES = 1 << 20
 _COMMANDS = ("control", "doctor", "listen", "play", "show", "transfer")
@@ -43,7 +47,6 @@ def serve(requests: socket.socket) -> None:
     with closing(Exercise()) as exercise:
         in_a_thread(exercise)
     gc.freeze()
-    requests.sendall(b"\n")
     while True:
         request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
         _reap()
@@ -83,13 +86,11 @@ def _keep(request: dict[str, Any], story: int, *outputs: int) -> None:
     os._exit(0)
 
 
-def _become(request: dict[str, Any], stderr: int, stdout: int | None = None) -> None:
+def _become(request: dict[str, Any], stderr: int, stdout: int) -> None:
     """Returns in the template of a node."""
-    os.dup2(stderr, 2)
-    os.close(stderr)
-    if stdout is not None:
-        os.dup2(stdout, 1)
-        os.close(stdout)
+    for output, number in ((stderr, 2), (stdout, 1)):
+        os.dup2(output, number)
+        os.close(output)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["variables"])
