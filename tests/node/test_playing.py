@@ -1,4 +1,4 @@
-"""What a listener hears of one player: its start, skips, seeks, joins, crossfades, and nothing of the time of day."""
+"""What a listener hears of one player: its start, skips, seeks, joins and crossfades."""
 
 import asyncio
 from dataclasses import replace
@@ -9,16 +9,15 @@ import pytest
 from tests.support.audio_files import flac, long_book, music, pcm_of, wav
 from tests.support.media_files import decode_bytes, loudest_hz
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import Listening, heard_whole, listening, padded, running_node
+from tests.support.node_in_process import Listening, heard_whole, listening, padded
 from tests.support.pcm import without_cuts
 from tests.support.shelf import Shelf, samples
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
-from tonearm.core.frame import FRAME_BYTES, FRAME_MS, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
-from tonearm.node.parts import wall_ms
 
 
 async def test_track_start_is_reported_before_the_first_frame_and_track_end_after_the_last(
@@ -91,24 +90,6 @@ async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
     assert rounds in (4, 5)
     assert player.listener.pcm == padded(*[pcm] * rounds)
     assert {event["track"]["info"]["title"] for event in player.events.named("TrackStart")} == {"song1"}
-
-
-@pytest.mark.parametrize("jump_s", [-3600, 3600])
-async def test_a_jump_of_the_time_of_day_is_seen_in_events_and_not_heard(shelf: Shelf, jump_s: int) -> None:
-    uri, pcm = shelf.song(1.2)
-    jumped_ms = 0
-    async with running_node(parts={"wall_ms": lambda: wall_ms() + jumped_ms}) as node:
-        player = await listening(node, "p", uri)
-        await player.listener.wait_frames(20)
-        jumped_ms = jump_s * 1000
-        await player.more_frames(20)
-        node.player("p").do(Requests.pause)
-        assert player.state["position"] == len(player.listener) * FRAME_MS
-        node.player("p").do(Requests.play)
-        await player.wait_state("idle")
-    assert player.listener.pcm == pcm
-    start, paused = player.events.named("TrackStart")[0], player.events.named("PlayerPause")[0]
-    assert (paused["time"] - start["time"]) / 1000 == pytest.approx(jump_s, abs=600)
 
 
 async def test_in_a_crossfade_the_next_track_comes_in_under_the_end_of_the_one_before(node: Node, shelf: Shelf) -> None:

@@ -2,17 +2,14 @@
 
 import asyncio
 import contextlib
-import gc
 import inspect
 import logging
 import random
-import weakref
 from collections.abc import Callable
 
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded, running_node
 from tests.support.shelf import Shelf
@@ -20,11 +17,9 @@ from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.errors import NotSeekable
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.node.parts import NodeSettings
-from tonearm.node.tracks import WantedTrack
 
 
 async def do_something(listening: Listening, uris: list[str], dice: random.Random) -> None:
@@ -110,28 +105,3 @@ async def test_whatever_clients_do(
             require_promises_kept(player.events)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert decoders_die or not errors
-
-
-async def test_deleted_players_are_freed_at_once_without_the_collector_of_cycles(
-    shelf: Shelf, server: MediaServer
-) -> None:
-    """The collector would find them late, and make all players wait when it does."""
-    song, _ = shelf.song(0.5)
-    stalls = server.serve("/half.wav", media(wav(music(2.0)), stall_after=100_000))
-    uris = [song, stalls, server.url("/nothing.mp3"), "/missing.mp3"]
-    async with running_node(NodeSettings(decoder_processes=1)) as node:
-        gc.disable()
-        collections = gc.get_stats()[-1]["collections"]
-        try:
-            for number, uri in enumerate(uris):
-                player = await listening(node, f"p{number}", uri, *uris)
-                node.add_overlay(player.id, WantedTrack(song), OverlaySettings())
-                if uri is song:
-                    await player.more_frames(10)
-                deleted = weakref.ref(node.player(player.id))
-                await node.delete_player(player.id)
-                del player
-                await eventually(lambda: deleted() is None, "the player is freed")  # noqa: B023
-                assert gc.get_stats()[-1]["collections"] == collections, "the collector freed it"
-        finally:
-            gc.enable()
