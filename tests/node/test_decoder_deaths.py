@@ -1,16 +1,33 @@
-"""Decoder processes die, and the sound goes on with the right sample."""
+"""Decoder processes die, and the sound goes on with the right sample; what becomes of sources at which they died."""
 
 import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.eventually import eventually
+from tests.support.fetching import opener
+from tests.support.hand_time import HandTime
 from tests.support.media_server import MediaServer, in_turn, media, redirect, status
 from tests.support.node_in_process import heard_whole, listening, padded
 from tests.support.processes import crash_at_work
 from tests.support.shelf import Shelf
+from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.node.node import Node
+from tonearm.node.quarantine import (
+    DEATHS_TO_TRIAL,
+    MAX_SUSPECTS,
+    MOST_ACQUITTALS,
+    QUARANTINE_S,
+    REST_S,
+    Quarantine,
+    QuarantinedOpener,
+)
 
 
 async def test_after_a_kill_the_sound_goes_on_with_the_right_sample(
@@ -68,3 +85,136 @@ async def test_a_good_source_at_which_processes_crashed_is_tried_alone_and_plays
     last = await listening(node, "last", uri)
     await last.listener.wait_frames(20)
     assert [player.failures for player in (*players, last)] == [[]] * 21
+
+
+def died_twice(quarantine: Quarantine, source: str, now_s: float = 0.0) -> None:
+    for moment_s in (now_s, now_s + 0.5):
+        quarantine.suspect(source, moment_s)
+        quarantine.note_open(source)
+
+
+def test_after_two_deaths_a_source_is_tried_and_if_it_ends_a_process_alone_it_is_quarantined_for_an_hour() -> None:
+    quarantine = Quarantine()
+    assert not quarantine.needs_trial("a", 0.0)
+    for moment_s in (0.0, 0.01, 0.02):  # one death, while several players have the source
+        quarantine.suspect("a", moment_s)
+    assert not quarantine.needs_trial("a", 0.02)
+    quarantine.note_open("a")
+    quarantine.suspect("a", 0.021)  # however soon: a spare process is ready at once
+    assert quarantine.needs_trial("a", 1.0)
+    assert not quarantine.is_quarantined("a", 1.0)
+    assert not quarantine.needs_trial("b", 1.0)
+    quarantine.tried("a", 10.0, ended_its_process=True)
+    for now_s in (10.0, 10.0 + QUARANTINE_S - 1):
+        assert quarantine.is_quarantined("a", now_s)
+        assert not quarantine.needs_trial("a", now_s)
+    assert not quarantine.is_quarantined("b", 10.0)
+    assert not quarantine.is_quarantined("a", 10.0 + QUARANTINE_S)
+    quarantine.suspect("a", 10.0 + QUARANTINE_S)  # and it starts anew
+    assert not quarantine.needs_trial("a", 10.0 + QUARANTINE_S)
+
+
+def test_a_source_that_does_no_harm_alone_is_as_good_as_any_other_and_rests_after_some_trials() -> None:
+    quarantine = Quarantine()
+    for trial in range(MOST_ACQUITTALS):
+        died_twice(quarantine, "a", 10.0 * trial)
+        assert quarantine.needs_trial("a", 10.0 * trial + 1.0)
+        assert not quarantine.rests("a", 10.0 * trial + 1.0)
+        quarantine.tried("a", 10.0 * trial + 1.0, ended_its_process=False)
+        assert not quarantine.is_suspect("a", 10.0 * trial + 1.0)
+    died_twice(quarantine, "a", 100.0)
+    assert quarantine.rests("a", 101.0)
+    assert not quarantine.needs_trial("a", 101.0)
+    assert not quarantine.is_quarantined("a", 101.0)
+    assert not quarantine.rests("a", 101.0 + REST_S)
+    assert quarantine.needs_trial("a", 101.0 + REST_S)
+    quarantine.tried("a", 102.0 + REST_S, ended_its_process=False)
+    assert not quarantine.is_suspect("a", 103.0 + REST_S)
+
+
+def test_a_death_long_ago_is_forgotten_and_only_so_many_sources_are_remembered() -> None:
+    quarantine = Quarantine()
+    for moment_s in (0.0, QUARANTINE_S + 1):
+        quarantine.note_open("a")
+        quarantine.suspect("a", moment_s)
+    assert not quarantine.needs_trial("a", QUARANTINE_S + 1)
+    quarantine = Quarantine()
+    for source in ("first", "kept"):
+        died_twice(quarantine, source)
+    for number in range(MAX_SUSPECTS - 1):
+        quarantine.suspect(f"other {number}", 1.0)
+    assert not quarantine.needs_trial("first", 1.0)
+    assert quarantine.needs_trial("kept", 1.0)
+
+
+class Asking:
+    """Opens a song whose process may die."""
+
+    def __init__(self, quarantined: QuarantinedOpener, uri: SourceUri) -> None:
+        self._quarantined = quarantined
+        self._uri = uri
+
+    async def ask(self) -> None:
+        opened = await self._quarantined.open(self._uri, lambda wait: None)
+        assert isinstance(opened, OpenedSource)
+        await opened.close()
+
+    async def dies(self, times: int) -> None:
+        for _ in range(times):
+            await self.ask()
+            self._quarantined.add(self._uri)
+
+
+@asynccontextmanager
+async def asking(shelf: Shelf, trial: Callable[[SourceUri], Awaitable[bool]], time: HandTime) -> AsyncIterator[Asking]:
+    async with opener() as source_opener:
+        quarantined = QuarantinedOpener(source_opener, trial, time.now_s)
+        yield Asking(quarantined, parse_source_uri(shelf.song(0.1)[0]))
+        await quarantined.stop()
+
+
+async def test_a_trial_that_goes_wrong_is_told_once_and_no_harm_though_nobody_waits_any_more(
+    shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def trial(uri: SourceUri) -> bool:
+        begun.set()
+        await goes_on.wait()
+        raise RuntimeError("no trial today")
+
+    async with asking(shelf, trial, HandTime()) as song:
+        await song.dies(DEATHS_TO_TRIAL)
+        askers = [asyncio.create_task(song.ask()) for _ in range(2)]
+        await begun.wait()
+        for asker in askers:
+            asker.cancel()
+        await asyncio.wait(askers)
+        goes_on.set()
+        await song.ask()
+        await song.ask()  # without another trial
+    gc.collect()
+    (told,) = caplog.records
+    assert told.name == "tonearm.node.quarantine"
+    caplog.clear()
+
+
+async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(shelf: Shelf) -> None:
+    trials: list[SourceUri] = []
+    time = HandTime()
+
+    async def trial(uri: SourceUri) -> bool:
+        trials.append(uri)
+        return False
+
+    async with asking(shelf, trial, time) as song:
+        await song.dies(DEATHS_TO_TRIAL * (MOST_ACQUITTALS + 1))
+        with pytest.raises(PlayError) as told:
+            await song.ask()
+        assert told.value.failure.code is FailureCode.QUARANTINED
+        assert "not when it was alone" in told.value.failure.message
+        assert "damaged" not in told.value.failure.hint
+        assert len(trials) == MOST_ACQUITTALS
+        time.forward(REST_S)
+        await song.ask()
+        assert len(trials) == MOST_ACQUITTALS + 1

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.audio_files import music, opus
 from tests.support.http_client import WEBSOCKET_HEADERS, websocket
+from tests.support.media_files import samples_of
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, state_of, with_pool
 from tests.support.node_over_http import node_over_http
@@ -15,7 +16,7 @@ from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import packets_in, pcm_in
 from tests.support.pcm import channels
 from tests.support.radio_server import radio
-from tests.support.shelf import Shelf, samples
+from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener, PacketListener
 from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import (
@@ -153,7 +154,7 @@ async def test_an_opus_listener_gets_the_packets_of_a_source_and_a_pcm_listener_
     node.player("p").attach(named)
     await player.wait_state("idle")
     assert heard.messages[:74] == packets_in(file)[:74]
-    pcm = samples(player.listener.pcm)
+    pcm = samples_of(player.listener.pcm)
     assert np.array_equal(pcm, pcm_in(file))
     assert not any(named.passed)
     assert len(named) == len(heard) == len(player.listener)

@@ -1,4 +1,4 @@
-"""What a listener hears of one player: its start, skips, seeks, joins and crossfades."""
+"""What a listener hears of one player: its start, skips, seeks, joins, crossfades and overlays."""
 
 import asyncio
 from dataclasses import replace
@@ -6,18 +6,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.audio_files import flac, long_book, music, pcm_of, wav
-from tests.support.media_files import decode_bytes, loudest_hz
+from tests.support.audio_files import flac, long_book, music, pcm_of, tone, wav
+from tests.support.eventually import eventually
+from tests.support.media_files import decode_bytes, loudest_hz, samples_of
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, heard_whole, listening, padded
 from tests.support.pcm import without_cuts
-from tests.support.shelf import Shelf, samples
+from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
+from tonearm.core.filters import FilterChange, Limiter
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
+from tonearm.node.tracks import WantedTrack
 
 
 async def test_track_start_is_reported_before_the_first_frame_and_track_end_after_the_last(
@@ -100,11 +104,11 @@ async def test_in_a_crossfade_the_next_track_comes_in_under_the_end_of_the_one_b
     await node.enqueue("p", next_uri, {})
     player = Listening(node, "p")
     await player.wait_state("idle")
-    here, there = samples(first).astype(float), samples(second).astype(float)
+    here, there = samples_of(first).astype(float), samples_of(second).astype(float)
     at, count = samples_of_ms(1_000), samples_of_ms(500)
     share = ((np.arange(count) + 0.5) / count)[:, np.newaxis]
     expected = np.concatenate([here[:at], here[at:] * (1 - share) + there[:count] * share, there[count:]])
-    heard = samples(player.listener.pcm)
+    heard = samples_of(player.listener.pcm)
     assert np.abs(heard[: len(expected)] - expected).max() <= 1
     assert not heard[len(expected) :].any()
     ops = [event["op"] for event in player.events.events if event["op"].startswith("Track")]
@@ -115,7 +119,7 @@ async def test_in_a_crossfade_the_next_track_comes_in_under_the_end_of_the_one_b
 
 def largest_bend(pcm: bytes) -> int:
     """The largest second difference: what a click is."""
-    return int(np.abs(np.diff(samples(pcm).astype(np.int64), n=2, axis=0)).max())
+    return int(np.abs(np.diff(samples_of(pcm).astype(np.int64), n=2, axis=0)).max())
 
 
 async def test_what_is_heard_after_a_seek(node: Node, server: MediaServer) -> None:
@@ -129,7 +133,7 @@ async def test_what_is_heard_after_a_seek(node: Node, server: MediaServer) -> No
         assert player.state["position"] == target_ms
         await player.more_frames(8)
         target = samples_of_ms(target_ms)
-        sound = samples(b"".join(player.listener.messages[before + 2 : before + 8]))
+        sound = samples_of(b"".join(player.listener.messages[before + 2 : before + 8]))
         # The first frames may hold the end of the sound before; from then on all is as in a continuous decode.
         found = [
             whole[start : start + len(sound)] for start in range(target, target + 3 * FRAME_SAMPLES, FRAME_SAMPLES)
@@ -159,6 +163,98 @@ async def test_a_book_of_sixty_hours(node: Node, server: MediaServer) -> None:
     for hour in (59, 30, 0):
         node.player("p").seek((hour * 3600 + 30) * 1000)
         await player.plays_on((hour * 3600 + 31) * 1000)
-        heard = samples(b"".join(player.listener.messages[-25:]))
+        heard = samples_of(b"".join(player.listener.messages[-25:]))
         assert loudest_hz(heard) == pytest.approx(300 + 20 * hour, abs=5)
     assert player.failures == []
+
+
+PLAIN = OverlaySettings(duck_db=0.0, fade_ms=0)
+# Without it a sum of two loud sounds is not their sum.
+NO_LIMITER = FilterChange(effects={"limiter": Limiter(enabled=False)})
+
+
+async def playing_alone(node: Node, *uris: str) -> Listening:
+    player = await listening(node, "p", *uris)
+    node.player("p").do(Requests.change_filters, NO_LIMITER)
+    await player.listener.wait_frames(10)
+    return player
+
+
+def add(node: Node, uri: str, settings: OverlaySettings = PLAIN, **part: int) -> str:
+    return node.add_overlay("p", WantedTrack(uri, **part), settings)  # type: ignore[arg-type]
+
+
+def place_of(clip: bytes, heard: np.ndarray, song: np.ndarray) -> int:
+    """At which sample of what was heard the clip begins, when the music is `song` there."""
+    length = min(len(heard), len(song))
+    rest = heard[:length].astype(int) - song[:length].astype(int)
+    sound = samples_of(clip)
+    at = int(np.flatnonzero(np.abs(rest).max(axis=1) > 1)[0]) // FRAME_SAMPLES * FRAME_SAMPLES
+    count = min(len(sound), length - at)
+    wanted = np.clip(song[at : at + count].astype(int) + sound[:count], -32768, 32767)
+    assert np.abs(heard[at : at + count] - wanted).max() <= 1
+    assert np.abs(rest[at + count :]).max(initial=0) <= 1
+    return at
+
+
+async def test_an_overlay_is_heard_over_the_track_from_its_first_sample_to_its_last(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(2.0)
+    jingle, clip = shelf.song(0.5)
+    player = await playing_alone(node, song)
+    before, waited = len(player.listener), player.waited_frames
+    overlay = add(node, jingle)
+    assert [status.id for status in node.player("p").status().overlays] == [overlay]
+    await player.wait_state("idle")
+    heard = samples_of(player.listener.pcm)
+    at = place_of(clip, heard, samples_of(pcm))
+    assert at // FRAME_SAMPLES == player.frames_before("OverlayStart")
+    assert at // FRAME_SAMPLES - before <= 8 + player.waited_frames - waited
+    told = [event for event in player.events.events if event["op"].startswith("Overlay")]
+    assert [(event["op"], event["overlayId"]) for event in told] == [("OverlayStart", overlay), ("OverlayEnd", overlay)]
+    assert told[1]["reason"] == "finished"
+    assert player.ends == [("song1", "finished")]
+    assert player.state["overlays"] == []
+    player.require_no_underrun()
+
+
+async def test_overlays_that_fail_or_hang_end_and_disturb_nothing(
+    node: Node, shelf: Shelf, server: MediaServer
+) -> None:
+    song, pcm = shelf.song(1.5)
+    hanging = media(wav(music(4.0, seed=99)), content_type="audio/wav", ranges=False, stall_after=100_000)
+    player = await playing_alone(node, song)
+    add(node, "/nowhere/at/all.wav")
+    add(node, shelf.put("noise.wav", b"this is no sound" * 100))
+    add(node, shelf.put("list.m3u", b"noise.wav\nnoise.wav\n"))
+    add(node, server.serve("/a.wav", media(wav(music(1.0)), ranges=False)), start_ms=500)
+    hangs = add(node, server.serve("/hangs.wav", hanging))
+    await player.events.wait_for("OverlayEnd", 4)
+    await player.events.wait_for("OverlayStart")
+    await player.wait_state("idle")
+    heard, track = samples_of(player.listener.pcm).astype(int), samples_of(pcm).astype(int)
+    started = player.frames_before("OverlayStart") * FRAME_SAMPLES
+    silent_from = started + 40 * FRAME_SAMPLES  # 26 frames of it came
+    for part in (slice(started), slice(silent_from, len(track))):
+        assert np.array_equal(heard[part], track[part])
+    player.require_no_underrun()
+    node.player("p").remove_overlay(hangs)
+    assert [event["reason"] for event in player.events.named("OverlayEnd")] == ["loadFailed"] * 4 + ["stopped"]
+    codes = sorted(event["error"]["code"] for event in player.events.named("OverlayException"))
+    assert codes[0] == "file_missing"
+    assert codes.count("not_audio") == 2
+
+
+async def test_an_overlay_waits_for_the_clock(node: Node, shelf: Shelf) -> None:
+    # Silent, so that it may wait for its decoder anywhere: on a busy machine the clip goes on alone meanwhile.
+    song, pcm = shelf.put("silence.wav", wav(tone(440, 1.0, level=0.0))), bytes(4 * 48_000)
+    jingle, clip = shelf.song(0.4)
+    await node.create_player("p", song, {})
+    node.player("p").do(Requests.change_filters, NO_LIMITER)
+    add(node, jingle)
+    await eventually(lambda: node.player("p").status().track.info.length_ms > 0, "the song is opened")
+    await eventually(lambda: node.player("p").status().overlays[0].track.info.length_ms > 0, "the clip is opened")
+    player = Listening(node, "p")
+    await player.wait_state("idle")
+    first_frames = samples_of(player.listener.pcm)[: (8 + player.waited_frames) * FRAME_SAMPLES]
+    at = place_of(clip, first_frames, samples_of(pcm))
+    assert at <= (3 + player.waited_frames) * FRAME_SAMPLES

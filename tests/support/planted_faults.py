@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -24,6 +24,7 @@ from tonearm.player.player import Player
 from tonearm.player.sending import Sending
 from tonearm.server.websocket import WebSocketConnection
 
+Fault: TypeAlias = AbstractContextManager[None]
 OUR_FAULT: Final = "a fault of our own"
 
 
@@ -33,6 +34,21 @@ def _in_place_of(owner: object, name: str, fault: Callable[..., Any]) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, fault)
         yield
+
+
+def _raising(error: Callable[[], Exception]) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> Any:
+        raise error()
+
+    return fail
+
+
+_fail: Final = _raising(lambda: LookupError(OUR_FAULT))
+
+
+def _failing(owner: object, name: str, error: Callable[[], Exception] | None = None) -> Callable[[], Fault]:
+    """What can be done under this name fails: with an error of our own, or this one."""
+    return lambda: _in_place_of(owner, name, _raising(error) if error else _fail)
 
 
 @contextmanager
@@ -51,40 +67,12 @@ def descriptors_refused(times: int) -> Iterator[None]:
 
 
 @contextmanager
-def names_unknown() -> Iterator[None]:
-    """The system knows no name of a host."""
-
-    def unknown(*_: object, **__: object) -> Any:
-        raise socket.gaierror(socket.EAI_NONAME, "no such name")
-
-    with _in_place_of(socket, "getaddrinfo", unknown):
-        yield
-
-
-@contextmanager
 def disk_full() -> Iterator[None]:
     """Copies of files find no room, and none is left for what the disk is waited for. SQLite has its own calls."""
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    full = _raising(lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with _in_place_of(shutil, "copyfile", full), _in_place_of(os, "fsync", full):
         yield
-
-
-@contextmanager
-def no_threads() -> Iterator[None]:
-    """The system gives none."""
-
-    def refuse(*_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with _in_place_of(_thread, "start_new_thread", refuse):
-        yield
-
-
-def _fail(*_: object, **__: object) -> None:
-    raise LookupError(OUR_FAULT)
 
 
 # Of players
@@ -110,10 +98,8 @@ def broken_companion() -> Any:
     return SimpleNamespace(record=_fail, player_ended=_fail)
 
 
-def _failing(owner: object, name: str) -> Callable[[], AbstractContextManager[None]]:
-    return lambda: _in_place_of(owner, name, _fail)
-
-
+names_unknown: Final = _failing(socket, "getaddrinfo", lambda: socket.gaierror(socket.EAI_NONAME, "no such name"))
+no_threads: Final = _failing(_thread, "start_new_thread", lambda: RuntimeError("can't start new thread"))
 events_not_emitted: Final = _failing(Engine, "emit")  # no engine of a player can tell what happens
 frames_not_sent: Final = _failing(Broadcast, "send")  # to nobody who listens
 broken_ticks: Final = _failing(Sending, "send_next")  # no player can do what is due at a tick

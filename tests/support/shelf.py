@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from tests.support.audio_files import music, pcm_of, wav
 
 
@@ -25,7 +22,3 @@ class Shelf:
         self._seed += 1
         signal = music(seconds, seed=self._seed)
         return self.put(name or f"song{self._seed}.wav", wav(signal)), pcm_of(signal)
-
-
-def samples(pcm: bytes) -> npt.NDArray[np.int16]:
-    return np.frombuffer(pcm, dtype="<i2").reshape(-1, 2)
