@@ -27,7 +27,6 @@ from tonearm.node.parts import NodeSettings
 from tonearm.node.tracks import WantedTrack
 from tonearm.protocol.rendering import queued_track_details_out
 
-
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
 PATIENT = replace(QUICK, headers_timeout_s=PATIENCE_S, stall_timeout_s=PATIENCE_S)
 
