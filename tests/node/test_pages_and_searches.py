@@ -111,16 +111,6 @@ class TestLoadplaylist:
         decoded = await node.get("/v0/decodetrack", encodedTrack=found["tracks"][0]["encoded"])
         assert decoded.json()["info"]["identifier"] == first["identifier"]
 
-    async def test_files_of_playlists(self, node: NodeOverHttp, server: MediaServer) -> None:
-        lines = ("#EXTM3U", "#PLAYLIST:Mine", "#EXTINF:3,A - B", "a.wav", "file:///etc/passwd", "b.wav#t=1,2.5")
-        m3u = server.serve("/x.m3u", media("\n".join(lines).encode(), content_type="audio/x-mpegurl"))
-        found = await loaded(node, m3u)
-        assert (found["name"], found["selected"]) == ("Mine", -1)
-        assert [track["info"]["title"] for track in found["tracks"]] == ["A - B", "b"]
-        assert found["tracks"][1]["info"]["identifier"] == server.url("/b.wav#t=1,2.5")
-        assert found["leftOut"]["count"] == 1
-        assert "http" in found["leftOut"]["reasons"][0]
-
     async def test_what_is_none_is_told(self, node: NodeOverHttp, server: MediaServer) -> None:
         serve_songs(server, 1)
         for identifier, status, code, words in (

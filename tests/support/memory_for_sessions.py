@@ -12,16 +12,13 @@ class MemoryForSessions:
         self.most = most
 
     def capacity(self) -> Capacity:
-        return _Limited(self)
+        memory = self
 
+        class Limited(Capacity):
+            def has_memory(self, sessions: int) -> bool:
+                return sessions < memory.most and super().has_memory(sessions)
 
-class _Limited(Capacity):
-    def __init__(self, memory: MemoryForSessions) -> None:
-        super().__init__()
-        self._limit = memory
+            def room(self, sessions: int, now_s: float) -> int:
+                return super().room(sessions, now_s) if sessions < memory.most else 0
 
-    def has_memory(self, sessions: int) -> bool:
-        return sessions < self._limit.most and super().has_memory(sessions)
-
-    def room(self, sessions: int, now_s: float) -> int:
-        return super().room(sessions, now_s) if sessions < self._limit.most else 0
+        return Limited()
