@@ -2,8 +2,6 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -147,74 +145,56 @@ def test_a_death_long_ago_is_forgotten_and_only_so_many_sources_are_remembered()
     assert quarantine.needs_trial("kept", 1.0)
 
 
-class Asking:
-    """Opens a song whose process may die."""
-
-    def __init__(self, quarantined: QuarantinedOpener, uri: SourceUri) -> None:
-        self._quarantined = quarantined
-        self._uri = uri
-
-    async def ask(self) -> None:
-        opened = await self._quarantined.open(self._uri, lambda wait: None)
-        assert isinstance(opened, OpenedSource)
-        await opened.close()
-
-    async def dies(self, times: int) -> None:
-        for _ in range(times):
-            await self.ask()
-            self._quarantined.add(self._uri)
-
-
-@asynccontextmanager
-async def asking(shelf: Shelf, trial: Callable[[SourceUri], Awaitable[bool]], time: HandTime) -> AsyncIterator[Asking]:
-    async with opener() as source_opener:
-        quarantined = QuarantinedOpener(source_opener, trial, time.now_s)
-        yield Asking(quarantined, parse_source_uri(shelf.song(0.1)[0]))
-        await quarantined.stop()
-
-
-async def test_a_trial_that_goes_wrong_is_told_once_and_no_harm_though_nobody_waits_any_more(
+async def test_trials_that_go_wrong_or_are_passed_are_no_harm_and_a_source_that_passed_them_is_not_called_bad(
     shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begun, goes_on = asyncio.Event(), asyncio.Event()
+    begun, goes_on, time = asyncio.Event(), asyncio.Event(), HandTime()
+    trials: list[SourceUri] = []
 
     async def trial(uri: SourceUri) -> bool:
+        trials.append(uri)
         begun.set()
         await goes_on.wait()
-        raise RuntimeError("no trial today")
+        if len(trials) == 1:
+            raise RuntimeError("no trial today")
+        return False
 
-    async with asking(shelf, trial, HandTime()) as song:
-        await song.dies(DEATHS_TO_TRIAL)
-        askers = [asyncio.create_task(song.ask()) for _ in range(2)]
+    async with opener() as source_opener:
+        quarantined = QuarantinedOpener(source_opener, trial, time.now_s)
+        uri = parse_source_uri(shelf.song(0.1)[0])
+
+        async def ask() -> None:
+            opened = await quarantined.open(uri, lambda wait: None)
+            assert isinstance(opened, OpenedSource)
+            await opened.close()
+
+        async def dies_on(times: int) -> None:
+            for _ in range(times):
+                await ask()
+                quarantined.add(uri)
+
+        await dies_on(DEATHS_TO_TRIAL)
+        askers = [asyncio.create_task(ask()) for _ in range(2)]
         await begun.wait()
         for asker in askers:
             asker.cancel()
         await asyncio.wait(askers)
         goes_on.set()
-        await song.ask()
-        await song.ask()  # without another trial
-    gc.collect()
-    (told,) = caplog.records
-    assert told.name == "tonearm.node.quarantine"
-    caplog.clear()
-
-
-async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(shelf: Shelf) -> None:
-    trials: list[SourceUri] = []
-    time = HandTime()
-
-    async def trial(uri: SourceUri) -> bool:
-        trials.append(uri)
-        return False
-
-    async with asking(shelf, trial, time) as song:
-        await song.dies(DEATHS_TO_TRIAL * (MOST_ACQUITTALS + 1))
+        await ask()
+        await ask()  # without another trial
+        assert len(trials) == 1
+        await dies_on(DEATHS_TO_TRIAL * MOST_ACQUITTALS)
         with pytest.raises(PlayError) as told:
-            await song.ask()
+            await ask()
         assert told.value.failure.code is FailureCode.QUARANTINED
         assert "not when it was alone" in told.value.failure.message
         assert "damaged" not in told.value.failure.hint
         assert len(trials) == MOST_ACQUITTALS
         time.forward(REST_S)
-        await song.ask()
+        await ask()
         assert len(trials) == MOST_ACQUITTALS + 1
+        await quarantined.stop()
+    gc.collect()
+    (logged,) = caplog.records  # once, though nobody waited any more
+    assert logged.name == "tonearm.node.quarantine"
+    caplog.clear()
