@@ -325,12 +325,15 @@ def flipped(log: bytes, at: int) -> bytes:
 @pytest.mark.parametrize(
     ("left_of", "found"),
     [
-        *((lambda log, _, rubbish=rubbish: rubbish, "p") for rubbish in (b"no log" * 999, bytes(5_000))),
-        *((lambda log, _, at=at: flipped(log, 32 + at), "p") for at in (10, 1000)),  # the head of a frame, and its page
-        *((lambda log, r_at, at=at: flipped(log, r_at + at), "pq") for at in (10, 1000)),
+        (lambda log, r_at: b"no log" * 999, "p"),
+        (lambda log, r_at: bytes(5_000), "p"),
+        (lambda log, r_at: flipped(log, 32 + 10), "p"),  # in the head of a frame
+        (lambda log, r_at: flipped(log, 32 + 1000), "p"),  # in its page
+        (lambda log, r_at: flipped(log, r_at + 10), "pq"),
+        (lambda log, r_at: flipped(log, r_at + 1000), "pq"),
         # What was on its way into the log when the node or its machine died.
-        *((lambda log, _, cut=cut: log[:-cut], "pq") for cut in (1, 4100, 4130)),
-        *((lambda log, _, more=more: log + bytes(more), "pqr") for more in (10, 100, 4120)),
+        *((lambda log, r_at, cut=cut: log[:-cut], "pq") for cut in (1, 4100, 4130)),
+        *((lambda log, r_at, zeros=zeros: log + bytes(zeros), "pqr") for zeros in (10, 100, 4120)),
     ],
 )
 def test_of_a_damaged_log_all_before_the_damage_is_taken(
