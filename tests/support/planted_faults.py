@@ -78,19 +78,15 @@ def disk_full() -> Iterator[None]:
 # Of players
 
 
-class BrokenDelete:
+def break_delete(player: Player) -> None:
     """From now on each delete of the player does its work and fails then."""
+    delete = player.delete
 
-    def __init__(self, player: Player) -> None:
-        self.has_failed = False
-        delete = player.delete
+    async def fail(reason: DeleteReason | None = None) -> None:
+        await delete(reason)
+        _fail()
 
-        async def fail(reason: DeleteReason | None = None) -> None:
-            await delete(reason)
-            self.has_failed = True
-            _fail()
-
-        player.delete = fail  # type: ignore[method-assign]
+    player.delete = fail  # type: ignore[method-assign]
 
 
 def broken_companion() -> Any:
