@@ -50,6 +50,7 @@ async def test_after_a_kill_the_sound_goes_on_with_the_right_sample(
         assert len(player.starts) == 1
         assert player.failures == []
         assert player.quality["decoderProcess"] != killed
+    assert sum(request.path == "/link.wav" for request in server.requests) == 1
 
 
 async def test_a_kill_at_any_time_of_a_queue_loses_and_doubles_no_sample(node: Node, shelf: Shelf) -> None:
