@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
 from tests.support.e2e_sockets import following, listening
@@ -43,7 +43,7 @@ async def record(node: RunningNode, player: str) -> Any:
 
 
 async def test_a_killed_node_has_its_players_again_where_they_would_be(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 60.0)))
     async with killed_node(tmp_path) as node:
         await create(node, "p", "song.wav", metadata={"room": 7})
         await create(node, "paused", "song.wav", paused=True)
@@ -82,7 +82,7 @@ async def test_a_killed_node_has_its_players_again_where_they_would_be(tmp_path:
 
 
 async def test_players_wait_in_pause_where_that_is_configured_and_a_later_policy_holds(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 60.0)))
     async with running_node(tmp_path, CONFIG) as node:
         await create(node, "p", "song.wav")
         await until_state(node, "p", lambda now: now["state"] == "playing")
@@ -95,7 +95,7 @@ async def test_players_wait_in_pause_where_that_is_configured_and_a_later_policy
 
 
 async def test_players_go_from_one_node_to_another_by_a_file_and_none_that_can_be_no_player(node: RunningNode) -> None:
-    (node.folder / "song.wav").write_bytes(wav(music(60.0)))
+    (node.folder / "song.wav").write_bytes(wav(tone(440, 60.0)))
 
     async def tonearm(*arguments: str) -> tuple[int, str]:
         done = await asyncio.to_thread(run_tonearm, *arguments, "--url", node.url, folder=node.folder)
@@ -211,7 +211,7 @@ class Acknowledged:
 
 async def test_nothing_that_was_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
     """Clients change players as fast as they can until the node is killed; the next one has what they were told."""
-    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 60.0)))
     dice, told = random.Random(SEED), Acknowledged()
     sys.stdout.write(f"The same kills again: FUZZ_SEED={SEED} FUZZ_KILLS={KILLS}\n")
     for number in range(KILLS):

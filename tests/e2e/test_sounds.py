@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audio_files import flac, id3, mp3, music, pcm_of, wav
+from tests.support.audio_files import flac, music, pcm_of, tone, wav
 from tests.support.e2e_players import PATIENT, create, done, hear_to_end, refusal
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
@@ -33,7 +33,7 @@ async def sent(node: RunningNode, data: bytes) -> str:
 
 
 async def test_a_sound_is_played_wherever_a_uri_can_stand(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(30.0)))
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 20.0)))
     async with running_node(tmp_path, PATIENT) as node:
         made = (await send(node, wav(SOUND))).json()
         uri = made["uri"]
@@ -71,38 +71,48 @@ async def test_a_sound_is_played_wherever_a_uri_can_stand(tmp_path: Path) -> Non
         assert not any(uri in line for line in node.log if "refused" in line)
 
 
-async def test_the_policy_of_links_and_files_is_none_for_sounds(tmp_path: Path) -> None:
-    """Also for what comes through a proxy, which files and private addresses are not open to."""
-    config = f'{PATIENT}[sources]\nallowed = ["^https://radio[.]example/"]\nfiles = "auto"\n'
+async def test_sounds_have_no_policy_of_links_and_files_and_a_room_of_their_own(tmp_path: Path) -> None:
+    """Also for what comes through a proxy, which files and private addresses are not open to. A sound that is sent
+    slowly has its room until its client is gone."""
+    limits = "[sounds]\nmax_bytes = 100000\ntotal_bytes = 100000\n"
+    config = f'{PATIENT}{limits}[sources]\nallowed = ["^https://radio[.]example/"]\nfiles = "auto"\n'
     proxied = (("X-Forwarded-For", "203.0.113.7"),)
-    async with running_node(tmp_path, config) as node:
-        uri = await sent(node, wav(SOUND))
+    data, made = wav(SOUND)[:90_000], None
+    async with running_node(tmp_path, config) as node, Node(node.url) as client:
+        async with connected(node.port) as slow:
+            slow.send_request("POST", "/v0/sounds", (("Content-Length", "5000"), ("Content-Encoding", "gzip")))
+            slow.send(gzip.compress(data)[:1000])
+            await slow.read_by_node()
+            with pytest.raises(LimitReached, match="being sent"):
+                await client.send_sound(data)
+
+        async def has_room() -> bool:
+            nonlocal made
+            with contextlib.suppress(LimitReached):
+                made = await client.send_sound(data)
+            return made is not None
+
+        await eventually(has_room, "its room is free again")
+        assert made is not None
         for headers in ((), proxied):
-            loaded = await node.request("GET", f"/v0/loadtracks?identifier={uri}", headers=headers)
+            loaded = await node.request("GET", f"/v0/loadtracks?identifier={made.uri}", headers=headers)
             assert loaded.json()["loadType"] == "track"
-    async with running_node(tmp_path, config.replace("allowed", "blocked").replace("^https", "^sound:|^https")) as node:
-        assert refusal(await send(node, wav(SOUND))) == (403, "source_blocked")
-
-
-async def test_a_queue_that_outlives_its_sounds_says_so(tmp_path: Path) -> None:
-    config = f'{PATIENT}[state]\npath = "{tmp_path}/players.db"\n'
-    async with running_node(tmp_path, config) as node:
-        await create(node, "p", await sent(node, wav(SOUND)))
-    async with running_node(tmp_path, config) as node, following(node, "p") as tape, listening(node, "p"):
-        error = (await tape.until("TrackException"))["error"]
-        assert (error["code"], "POST /v0/sounds" in error["hint"]) == ("file_missing", True)
+        await client.end_sound(made.uri)
+        with pytest.raises(NotFound):
+            await client.end_sound(made.uri)
+        with pytest.raises(ApiError, match="larger than 100000 bytes"):
+            await client.send_sound(bytes(100001))
+        with pytest.raises(BadRequest, match="Send the bytes of an audio file"):
+            await client.send_sound(b"no audio")
 
 
 async def test_a_sound_is_given_back_and_ended(node: RunningNode) -> None:
     song = flac(SOUND)
     for content_type, given in (
         ("audio/flac", "audio/flac"),
-        ("application/octet-stream", "application/octet-stream"),
         ("application/x-www-form-urlencoded", "application/octet-stream"),  # what curl says by itself
-        ("image/png", "application/octet-stream"),
         ("text/html; charset=utf-8", "application/octet-stream"),
         ("audio/<script>", "application/octet-stream"),
-        ("nonsense", "application/octet-stream"),
     ):
         answer = await send(node, song, content_type)
         assert answer.status == 201, (content_type, answer.body)
@@ -119,18 +129,14 @@ async def test_a_sound_is_given_back_and_ended(node: RunningNode) -> None:
 @pytest.mark.parametrize(
     ("data", "status", "code", "said"),
     [
-        (b"", 400, "load_failed", "empty"),
         (bytes(MAX_BYTES), 400, "load_failed", "audio"),
         (bytes(MAX_BYTES + 1), 413, "body_too_large", str(MAX_BYTES)),
         (HTML, 400, "load_failed", "web page"),
-        (b'{"uri": "song.wav"}', 400, "load_failed", "audio"),
         (b"#EXTM3U\n#EXTINF:1,x\n/etc/passwd\n", 400, "load_failed", "playlist"),
         (b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nhttp://127.0.0.1/a.ts\n", 400, "load_failed", ""),
         (wav(SOUND)[:20], 400, "load_failed", ""),
-        (id3(texts={"TIT2": b"\x03x"}), 400, "load_failed", ""),
-        (flac(SOUND)[:40], 400, "load_failed", ""),
     ],
-    ids=lambda value: repr(value[:16]) + str(len(value)) if isinstance(value, bytes) else str(value),
+    ids=("zeros", "too many", "html", "m3u", "hls", "half a head"),
 )
 async def test_what_is_no_sound_is_refused_with_the_reason(
     node: RunningNode, data: bytes, status: int, code: str, said: str
@@ -141,61 +147,3 @@ async def test_what_is_no_sound_is_refused_with_the_reason(
     assert said in answer.json()["message"]
     # It costs no sound its place.
     assert (await node.request("GET", f"/v0/sounds/{before.removeprefix('sound:')}")).status == 200
-
-
-@pytest.mark.parametrize("whole", [wav(SOUND), mp3(SOUND), wav(SOUND, data_bytes=0x7FFFF000)])
-async def test_of_a_sound_that_was_cut_is_played_what_there_is(node: RunningNode, whole: bytes) -> None:
-    """A voice program that writes into a pipe does not know how long it will be, and says a day."""
-    cut = whole[: len(whole) // 2]
-    for data, at_least, at_most in ((whole, 490, 600), (cut, 150, 300)):
-        made = (await send(node, data)).json()
-        loaded = (await node.request("GET", f"/v0/loadtracks?identifier={made['uri']}")).json()
-        assert loaded["data"]["info"]["length"] == made["length"]
-        heard = await hear_to_end(node, "p", made["uri"])
-        assert "TrackEnd Sound finished" in heard.summary
-        assert at_least <= len(heard.pcm) // 192 <= at_most
-        assert made["length"] <= 600
-
-
-@pytest.mark.parametrize(
-    ("timeout_s", "gives_up", "announced"),
-    [
-        (600, True, (("Content-Length", "99000"),)),
-        (600, True, (("Content-Length", "5000"), ("Content-Encoding", "gzip"))),
-        (1, False, (("Content-Length", "99000"),)),
-    ],
-)
-async def test_a_sound_that_is_sent_slowly_has_its_room_until_its_time_is_up(
-    tmp_path: Path, timeout_s: int, gives_up: bool, announced: tuple[tuple[str, str], ...]
-) -> None:
-    limits = "[sounds]\nmax_bytes = 100000\ntotal_bytes = 100000\n"
-    data, made = wav(SOUND)[:90_000], None
-    async with (
-        running_node(tmp_path, f"{limits}[server]\nrequest_timeout_s = {timeout_s}\n") as node,
-        Node(node.url) as client,
-    ):
-        async with connected(node.port) as slow:
-            slow.send_request("POST", "/v0/sounds", announced)
-            slow.send((gzip.compress(data) if len(announced) > 1 else data)[:1000])
-            await slow.read_by_node()
-            if gives_up:
-                with pytest.raises(LimitReached, match="being sent"):
-                    await client.send_sound(data)
-            else:
-                assert b"The body ended early" in await slow.read_to_end()
-
-        async def has_room() -> bool:
-            nonlocal made
-            with contextlib.suppress(LimitReached):
-                made = await client.send_sound(data)
-            return made is not None
-
-        await eventually(has_room, "its room is free again")
-        assert made is not None
-        await client.end_sound(made.uri)
-        with pytest.raises(NotFound):
-            await client.end_sound(made.uri)
-        with pytest.raises(ApiError, match="larger than 100000 bytes"):
-            await client.send_sound(bytes(100001))
-        with pytest.raises(BadRequest, match="Send the bytes of an audio file"):
-            await client.send_sound(b"no audio")
