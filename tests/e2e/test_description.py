@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import tone, wav
 from tests.support.described import described_answer
 from tests.support.e2e_players import create, enqueue
 from tests.support.http_client import WEBSOCKET_HEADERS, Answer, Headers, connected, request
 from tests.support.running_node import RunningNode, running_node
 
 # These have no end, or are sockets: their heads are enough here.
-BYTES: Final = wav(music(0.2))
+BYTES: Final = wav(tone(440, 0.2))
 ENDLESS: Final = re.compile(r"/(ws|events|stream\.(wav|ogg|mp3))$")
 
 
@@ -25,7 +25,7 @@ async def documents(node: RunningNode) -> tuple[Any, Any]:
 
 
 async def test_every_example_works(tmp_path: Path) -> None:
-    (tmp_path / "welcome.opus").write_bytes(wav(music(22.0)))  # what a file is decides what is in it
+    (tmp_path / "welcome.opus").write_bytes(wav(tone(440, 22.0)))  # what a file is decides what is in it
     (tmp_path / "list.m3u").write_text("welcome.opus\n")
     # The player waits for a listener, so that it is where the examples want it.
     config = f'[player]\nfirst_listener_wait_ms = 60000\n[library]\nuploads = "{tmp_path}"\n'

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import variables
 from tests.support.eventually import PATIENCE_S, eventually
@@ -19,9 +19,9 @@ LAST_LINE = 'bot.run(os.environ["DISCORD_TOKEN"])\n'
 
 async def test_the_bot_plays_in_a_channel(tmp_path: Path) -> None:
     for name in ("song", "next"):
-        (tmp_path / f"{name}.flac").write_bytes(wav(music(20.0)))  # what a file is decides what is in it
+        (tmp_path / f"{name}.flac").write_bytes(wav(tone(440, 20.0)))  # what a file is decides what is in it
     (tmp_path / "sounds").mkdir()
-    (tmp_path / "sounds" / "horn.wav").write_bytes(wav(music(20.0)))
+    (tmp_path / "sounds" / "horn.wav").write_bytes(wav(tone(440, 20.0)))
     async with running_node(tmp_path, IMPATIENT) as process, fake_voice() as voice:
         program: dict[str, Any] = {}
         with variables(DISCORD_TOKEN="token", TONEARM_URL=process.url), without_discord() as ran:

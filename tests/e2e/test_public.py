@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import tone, wav
 from tests.support.eventually import eventually
 from tests.support.http_client import WEBSOCKET_HEADERS, connected
 from tests.support.pictures import flac_with, png
@@ -45,8 +45,8 @@ async def create(public: PublicNode, player: str, uri: str, **more: object) -> N
 
 
 def songs(folder: Path) -> None:
-    (folder / "Secret Folder Song.wav").write_bytes(wav(music(20.0)))
-    (folder / "cover.flac").write_bytes(flac_with(music(20.0), png()))
+    (folder / "Secret Folder Song.wav").write_bytes(wav(tone(440, 20.0)))
+    (folder / "cover.flac").write_bytes(flac_with(tone(440, 20.0), png()))
 
 
 async def beginning(public: PublicNode, target: str, count: int, headers: tuple[tuple[str, str], ...] = ()) -> bytes:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import PATIENT, create, enqueue
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
@@ -18,7 +18,7 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
     """By SIGTERM, which does the same, every other node of the tests is ended."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    (tmp_path / "song.wav").write_bytes(wav(music(20.0)))
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 20.0)))
     async with (
         MediaServer() as server,
         running_node(tmp_path, PATIENT, variables={"TMPDIR": str(temporary)}) as node,
@@ -26,7 +26,7 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
     ):
         await create(node, "playing", "song.wav")
         await create(node, "loading", server.serve("/stalled", stall()))
-        await create(node, "fetching", server.serve("/song.wav", media(wav(music(20.0)), ranges=False)))
+        await create(node, "fetching", server.serve("/song.wav", media(wav(tone(440, 20.0)), ranges=False)))
         await enqueue(node, "playing", "missing.wav")
         streaming.send_request("GET", "/v0/players/playing/stream.wav")
         await streaming.read_head()
@@ -55,7 +55,7 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
 
 
 async def test_nothing_outlives_a_node_that_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(20.0)))
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 20.0)))
     node = start_node(tmp_path, "[decoder]\nprocesses = 2\n")
     try:
         await create(node, "playing", "song.wav")
@@ -70,9 +70,9 @@ async def test_nothing_outlives_a_node_that_is_killed(tmp_path: Path) -> None:
 
 
 async def test_an_idle_node_holds_no_more_than_in_the_beginning(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(0.2)))
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 0.2)))
     async with MediaServer() as server, running_node(tmp_path, "[decoder]\nprocesses = 2\n") as node:
-        url = server.serve("/song.wav", media(wav(music(0.2)), headers="Connection: close\r\n"))
+        url = server.serve("/song.wav", media(wav(tone(440, 0.2)), headers="Connection: close\r\n"))
         await node.decoders_ready(2)
         uris = ["song.wav", url, "missing.wav"] * 5
 
