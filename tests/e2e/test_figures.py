@@ -4,106 +4,44 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import PATIENT, create, delete, until_state
 from tests.support.e2e_sockets import listening
 from tests.support.eventually import eventually
-from tests.support.running_node import RunningNode, running_node, shared_node
+from tests.support.running_node import RunningNode, running_node
 from tonearm.core.failure import FailureCode
+
+GRAFANA = Path(__file__).parents[2] / "docs" / "grafana"
+SELECTOR = re.compile(r"\b(tonearm_[a-z_]+)(?:{([^}]*)})?")
+MATCHER = re.compile(r'(\w+)(!?=~?)"([^"]*)"')
+GROUPING = re.compile(r"\bby \(([^)]*)\)")
+OF_PROMETHEUS = {"instance", "job", "le"}  # labels that it adds, and those of histograms, which it reads itself
+LATE = "tonearm_frame_lateness_seconds"
+
+
+async def stats_of(node: RunningNode) -> Any:
+    return (await node.request("GET", "/v0/stats")).json()
+
+
+async def families(node: RunningNode) -> list[Any]:
+    answer = await node.request("GET", "/metrics")
+    assert answer.status == 200
+    assert (answer.header("Content-Type") or "").startswith("text/plain; version=0.0.4")
+    return list(text_string_to_metric_families(answer.body.decode()))
 
 
 async def values(node: RunningNode) -> dict[tuple[str, ...], float]:
     """The samples of /metrics by name and labels' values."""
-    answer = await node.request("GET", "/metrics")
-    assert answer.status == 200
-    assert (answer.header("Content-Type") or "").startswith("text/plain; version=0.0.4")
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(answer.body.decode())
+        for family in await families(node)
         for sample in family.samples
     }
-
-
-async def test_what_plays_is_counted_and_stays_counted_when_the_player_is_deleted(node: RunningNode) -> None:
-    (node.folder / "song.wav").write_bytes(wav(music(3.0)))
-    before, measured = (await node.request("GET", "/v0/stats")).json(), await values(node)
-    await create(node, "p", "song.wav")
-    await create(node, "gone", "missing.wav")
-    async with listening(node, "p") as ear:
-        await ear.frames_heard(50)
-        stats = (await node.request("GET", "/v0/stats")).json()
-        metrics = await values(node)
-    async with listening(node, "gone"):
-        await until_state(node, "gone", lambda state: state["state"] == "failed")
-    assert stats["players"]["playing"] == 1
-    assert stats["listeners"] == {"pcm": 1, "opus": 0, "mp3": 0, "voice": 0}
-    assert stats["framesSent"] - before["framesSent"] >= 50
-    assert metrics["tonearm_listeners", "pcm"] == 1
-    assert metrics["tonearm_players", "playing"] == 1
-    assert metrics["tonearm_frames_sent_total",] >= stats["framesSent"]
-    late = "tonearm_frame_lateness_seconds"
-    assert metrics[f"{late}_count",] - measured[f"{late}_count",] >= 50
-    assert metrics[f"{late}_bucket", "+Inf"] == metrics[f"{late}_count",]
-    assert metrics["tonearm_decoder_frames_total", "pcm"] - measured["tonearm_decoder_frames_total", "pcm"] >= 50
-    assert metrics["tonearm_fetches_total", "opened"] > measured["tonearm_fetches_total", "opened"]
-    assert stats["decoderWork"]["frames"]["pcm"] >= 50
-    assert stats["sandbox"]["decoders"]
-    for player in ("p", "gone"):
-        await delete(node, player)
-    after = (await node.request("GET", "/v0/stats")).json()
-    assert after["framesSent"] >= stats["framesSent"]
-    assert after["playersCreated"] - before["playersCreated"] == 2
-    assert after["trackFailures"]["file_missing"] - before["trackFailures"]["file_missing"] == 1
-    assert (await values(node))["tonearm_track_failures_total", "file_missing"] >= 1
-
-
-async def test_only_what_players_open_counts_as_their_sources(node: RunningNode) -> None:
-    (node.folder / "song.wav").write_bytes(wav(music(1.0)))
-    before = (await node.request("GET", "/v0/stats")).json()["fetches"]
-    for identifier in ("missing.wav", "song.wav"):
-        assert (await node.request("GET", f"/v0/loadtracks?identifier={identifier}")).status == 200
-    assert (await node.request("GET", "/v0/stats")).json()["fetches"] == before
-    await create(node, "gone", "missing.wav")
-    async with listening(node, "gone"):
-        await until_state(node, "gone", lambda state: state["state"] == "failed")
-    after = (await node.request("GET", "/v0/stats")).json()["fetches"]
-    assert after == {**before, "file_missing": before["file_missing"] + 1}
-    counted = (await values(node))["tonearm_fetches_total", "file_missing"]
-    assert counted == after["file_missing"]
-
-
-async def test_processes_show_with_their_work_and_a_killed_decoder_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(30.0)))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "song.wav")
-        async with listening(node, "p") as ear:
-            await ear.frames_heard(5)
-            processes = (await node.request("GET", "/v0/stats")).json()["processes"]
-            assert (processes[0]["kind"], processes[0]["pid"]) == ("node", node.pid)
-            assert all(process["memoryBytes"] > 1_000_000 for process in processes)
-            (decoder,) = (process for process in processes if process["sessions"])
-            assert decoder["kind"] == "decoder"
-            await node.decoders_ready(2)
-            before = await decoders(node)
-            assert len(before) == 3 * 2
-            os.kill(decoder["pid"], signal.SIGKILL)
-
-            async def is_counted() -> bool:
-                return bool((await node.request("GET", "/v0/stats")).json()["decoderExits"] == 1)
-
-            await eventually(is_counted, "the exit is counted")
-            assert (await values(node))["tonearm_decoder_exits_total",] == 1
-
-            async def is_replaced() -> bool:
-                return await decoders(node) == before
-
-            await eventually(is_replaced, "another process has taken its place in the figures")
 
 
 async def decoders(node: RunningNode) -> set[tuple[str, ...]]:
@@ -116,13 +54,49 @@ async def decoders(node: RunningNode) -> set[tuple[str, ...]]:
     }
 
 
-GRAFANA = Path(__file__).parents[2] / "docs" / "grafana"
+async def test_what_plays_is_counted_with_its_processes_and_a_killed_decoder_too(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 30.0)))
+    async with running_node(tmp_path, PATIENT) as node:
+        for identifier in ("missing.wav", "song.wav"):  # what clients look up counts as nobody's source
+            assert (await node.request("GET", f"/v0/loadtracks?identifier={identifier}")).status == 200
+        assert not any((await stats_of(node))["fetches"].values())
+        await create(node, "p", "song.wav")
+        await create(node, "gone", "missing.wav")
+        async with listening(node, "gone"):
+            await until_state(node, "gone", lambda state: state["state"] == "failed")
+        async with listening(node, "p") as ear:
+            await ear.frames_heard(50)
+            stats, metrics = await stats_of(node), await values(node)
+            assert stats["players"]["playing"] == metrics["tonearm_players", "playing"] == 1
+            assert stats["listeners"] == {"pcm": 1, "opus": 0, "mp3": 0, "voice": 0}
+            assert metrics["tonearm_listeners", "pcm"] == 1
+            assert metrics["tonearm_frames_sent_total",] >= stats["framesSent"] >= 50
+            assert metrics[f"{LATE}_bucket", "+Inf"] == metrics[f"{LATE}_count",] >= 50
+            assert metrics["tonearm_decoder_frames_total", "pcm"] >= stats["decoderWork"]["frames"]["pcm"] >= 50
+            for outcome in ("opened", "file_missing"):
+                assert metrics["tonearm_fetches_total", outcome] == stats["fetches"][outcome] == 1
+            assert metrics["tonearm_track_failures_total", "file_missing"] == 1
+            assert stats["sandbox"]["decoders"]
+            processes = stats["processes"]
+            assert (processes[0]["kind"], processes[0]["pid"]) == ("node", node.pid)
+            assert all(process["memoryBytes"] > 1_000_000 for process in processes)
+            (decoder,) = (process for process in processes if process["sessions"])
+            assert decoder["kind"] == "decoder"
+            await node.decoders_ready(2)
+            before = await decoders(node)
+            assert len(before) == 3 * 2
+            os.kill(decoder["pid"], signal.SIGKILL)
 
+            async def is_counted_and_replaced() -> bool:
+                return (await stats_of(node))["decoderExits"] == 1 and await decoders(node) == before
 
-SELECTOR = re.compile(r"\b(tonearm_[a-z_]+)(?:{([^}]*)})?")
-MATCHER = re.compile(r'(\w+)(!?=~?)"([^"]*)"')
-GROUPING = re.compile(r"\bby \(([^)]*)\)")
-OF_PROMETHEUS = {"instance", "job", "le"}  # labels that it adds, and those of histograms, which it reads itself
+            await eventually(is_counted_and_replaced, "another process has taken its place in the figures")
+            assert (await values(node))["tonearm_decoder_exits_total",] == 1
+        for player in ("p", "gone"):
+            await delete(node, player)
+        after = await stats_of(node)
+        assert after["framesSent"] >= stats["framesSent"]
+        assert (after["playersCreated"], after["trackFailures"]["file_missing"]) == (2, 1)
 
 
 def queries(file: str) -> list[str]:
@@ -133,32 +107,43 @@ def queries(file: str) -> list[str]:
     return re.findall(r"^ +expr: (.*(?:\n {10,}.*)*)", text, re.MULTILINE)
 
 
-async def values_by_name(node: RunningNode) -> dict[str, dict[str, set[str]]]:
-    """The metrics of which there is a sample, with the values that each of their labels has."""
-    answer = await node.request("GET", "/metrics")
-    found: dict[str, dict[str, set[str]]] = {}
-    for family in text_string_to_metric_families(answer.body.decode()):
-        for sample in family.samples:
-            labels = found.setdefault(sample.name, {})
-            for label, value in sample.labels.items():
-                labels.setdefault(label, set()).add(value)
-    return found
-
-
-@pytest.fixture(scope="module")
-def new_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    """One in which nothing has been counted yet."""
-    with shared_node(tmp_path_factory.mktemp("new"), "") as node:
-        yield node
-
-
-@pytest.mark.parametrize("file", ["tonearm.json", "alerts.yml"])
-async def test_what_dashboard_and_alerts_name_is_there_from_the_start(new_node: RunningNode, file: str) -> None:
-    await new_node.decoders_ready(1)
-    there = await values_by_name(new_node)
+async def test_what_documents_say_of_metrics_is_so_and_each_is_there_from_the_start(tmp_path: Path) -> None:
+    """And each reason is counted from 0, so that its first time is an increase."""
+    async with running_node(tmp_path) as node:
+        await node.decoders_ready(1)
+        found = await families(node)
+        counts, stats = await values(node), await stats_of(node)
+    there: dict[str, dict[str, set[str]]] = {}  # the samples, with the values that each of their labels has
+    for sample in (sample for family in found for sample in family.samples):
+        labels = there.setdefault(sample.name, {})
+        for label, value in sample.labels.items():
+            labels.setdefault(label, set()).add(value)
     there["tonearm_sandbox_info"]["level"] |= {"none", "off"}  # one at a time is shown, and these are not the tests'
+    codes = set(FailureCode)
+    for name, shown, reasons in (
+        ("tonearm_track_failures_total", "trackFailures", codes),
+        ("tonearm_fetches_total", "fetches", {"opened", *codes}),
+    ):
+        assert {labels[1]: counts[labels] for labels in counts if labels[0] == name} == dict.fromkeys(reasons, 0)
+        assert stats[shown] == dict.fromkeys(reasons, 0)
+
+    named = {file: require_known(queries(file), there) for file in ("tonearm.json", "alerts.yml")}
+    assert all(len(names) >= 8 for names in named.values())
+    names = {re.sub("_(bucket|sum|count|created)$", "", name) for name in there}
+    shown_names = {re.sub("_bucket$", "", name) for name in named["tonearm.json"]}
+    assert names <= shown_names | {LATE}, names - shown_names
+
+    text = (GRAFANA.parent / "operating.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `tonearm_")]
+    explained = [name for row in rows for name in re.findall(r"`(tonearm_[a-z_]+)", row.split(" | ")[0])]
+    assert sorted(explained) == sorted(f"{one.name}_total" if one.type == "counter" else one.name for one in found)
+    assert all(len(row.split(" | ")) == 3 for row in rows)
+
+
+def require_known(asked: list[str], there: dict[str, dict[str, set[str]]]) -> set[str]:
+    """The metrics that these queries name, which must be there with their labels and values."""
     named = set()
-    for query in queries(file):
+    for query in asked:
         labels: set[str] = set()
         for name, matchers in SELECTOR.findall(query):
             assert name in there, f"{name} has no sample: {query}"
@@ -166,51 +151,8 @@ async def test_what_dashboard_and_alerts_name_is_there_from_the_start(new_node: 
             labels |= there[name].keys()
             for label, operator, wanted in MATCHER.findall(matchers):
                 if label not in OF_PROMETHEUS:
-                    values = set(wanted.split("|") if "~" in operator else [wanted])
-                    assert values <= there[name].get(label, set()), f"{name} has no {label} of {values}: {query}"
+                    of_label = set(wanted.split("|") if "~" in operator else [wanted])
+                    assert of_label <= there[name].get(label, set()), f"{name} has no {label} of {of_label}: {query}"
         grouped = {label for labels in GROUPING.findall(query) for label in labels.split(", ")}
         assert grouped - OF_PROMETHEUS <= labels, query
-    assert len(named) >= 8
-    if file == "tonearm.json":
-        names = {re.sub("_(bucket|sum|count|created)$", "", name) for name in there}
-        shown = {re.sub("_bucket$", "", name) for name in named}
-        assert names <= shown | {"tonearm_frame_lateness_seconds"}, names - shown
-
-
-def test_only_seconds_are_shown_as_seconds() -> None:
-    for panel in json.loads((GRAFANA / "tonearm.json").read_text(encoding="utf-8"))["panels"]:
-        config = panel["fieldConfig"]
-        units = {
-            override["matcher"]["options"]: each["value"]
-            for override in config["overrides"]
-            for each in override["properties"]
-            if override["matcher"]["id"] == "byFrameRefID" and each["id"] == "unit"
-        }
-        assert units.keys() <= {target["refId"] for target in panel["targets"]}, panel["title"]
-        for target in panel["targets"]:
-            if units.get(target["refId"], config["defaults"]["unit"]) == "s":
-                assert "_seconds" in target["expr"], (panel["title"], target["expr"])
-
-
-async def test_each_reason_is_counted_from_0_so_that_its_first_time_is_an_increase(new_node: RunningNode) -> None:
-    counts, stats = await values(new_node), (await new_node.request("GET", "/v0/stats")).json()
-    codes = set(FailureCode)
-    assert {(labels[1], counts[labels]) for labels in counts if labels[0] == "tonearm_track_failures_total"} == {
-        (code, 0) for code in codes
-    }
-    assert {(labels[1], counts[labels]) for labels in counts if labels[0] == "tonearm_fetches_total"} == {
-        (outcome, 0) for outcome in {"opened", *codes}
-    }
-    assert stats["trackFailures"] == dict.fromkeys(codes, 0)
-    assert stats["fetches"] == dict.fromkeys(("opened", *codes), 0)
-
-
-async def test_operators_are_told_what_each_metric_means_and_no_other(node: RunningNode) -> None:
-    answer = await node.request("GET", "/metrics")
-    families = text_string_to_metric_families(answer.body.decode())
-    there = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
-    text = (GRAFANA.parent / "operating.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| `tonearm_")]
-    explained = [name for row in rows for name in re.findall(r"`(tonearm_[a-z_]+)", row.split(" | ")[0])]
-    assert sorted(explained) == sorted(there)
-    assert all(len(row.split(" | ")) == 3 for row in rows)
+    return named
