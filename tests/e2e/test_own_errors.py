@@ -53,22 +53,3 @@ async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) 
             assert now["quality"]["timesRunDry"] <= explained_underruns(waited_s)
             assert steady.pcm == pcm_of(whole)[: len(steady.pcm)]
             assert len(steady.pcm) > 48_000 * 4 * 8
-
-
-async def test_its_traceback_waits_for_nobody_who_does_not_read_the_log(tmp_path: Path) -> None:
-    noise = np.random.default_rng(21).uniform(-0.5, 0.5, (48_000 * 2, 2))
-    for name in ("breaks.wav", "good.wav"):
-        (tmp_path / name).write_bytes(wav(noise))
-    hostile = Hostile(tmp_path / "hostile")
-    config = PATIENT + "[decoder]\nprocesses = 1\n"
-    async with running_node(tmp_path, config, variables=hostile.variables) as node:
-        processes = await node.decoders_ready(2)
-        node.expected_tracebacks = 1
-        with node.unread_log():
-            await create(node, "p", "breaks.wav")
-            await enqueue(node, "p", "good.wav")
-            async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
-                assert (await tape.until("TrackException"))["error"]["code"] == "internal"
-                assert await at_rest(tape) == "idle"
-                assert pcm_of(noise) in ear.pcm
-            assert processes <= node.decoder_pids()
