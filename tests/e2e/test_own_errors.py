@@ -14,7 +14,7 @@ from tests.support.running_node import running_node
 
 
 async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) -> None:
-    noise = np.random.default_rng(20).uniform(-0.5, 0.5, (48_000 * 3, 2))
+    noise = np.random.default_rng(20).uniform(-0.5, 0.5, (48_000 * 2, 2))
     whole = np.tile(noise, (20, 1))
     for name in ("breaks.wav", "breaks too.wav", "good.wav"):
         (tmp_path / name).write_bytes(wav(noise))
@@ -52,4 +52,4 @@ async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) 
             waited_s = wait.seconds(node.pid, *node.decoder_pids())
             assert now["quality"]["timesRunDry"] <= explained_underruns(waited_s)
             assert steady.pcm == pcm_of(whole)[: len(steady.pcm)]
-            assert len(steady.pcm) > 48_000 * 4 * 8
+            assert len(steady.pcm) > 48_000 * 4 * 5
