@@ -2,24 +2,20 @@
 folders are others.
 """
 
-import asyncio
 import base64
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import yaml
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import PATIENT, enqueue, state
 from tests.support.e2e_sockets import following, listening
-from tests.support.environment import environment
 from tests.support.missing_programs import needs
-from tests.support.pasting import pasted, variables_in
+from tests.support.pasting import pasted
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import RunningNode, running_node
 from tonearm.cli import tonearm
@@ -32,15 +28,15 @@ FILES = (REPOSITORY / "docs" / "files.md").read_text(encoding="utf-8")
 
 
 async def paste(text: str, document: str, node: RunningNode, music_folder: Path) -> list[int]:
-    script = variables_in(*blocks("sh", document)) + text
-    return await pasted(script.replace(ADDRESS, node.url).replace("/srv/music", str(music_folder)), node.folder)
+    here = {ADDRESS: node.url, "/srv/music": str(music_folder)}
+    return (await pasted(text, node.folder, here=here, before=blocks("sh", document)))[0]
 
 
 @needs("curl")
 async def test_the_soundboard(tmp_path: Path) -> None:
     for name in ("sounds/horn.wav", "sounds/drum.wav", "music/song.flac"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(wav(music(3.0)))
+        (tmp_path / name).write_bytes(wav(tone(440, 3.0)))
     first, together, over_music = blocks("sh", SOUNDBOARD)
     (config,) = blocks("toml", SOUNDBOARD)
     async with running_node(tmp_path, config) as node:
@@ -57,29 +53,22 @@ async def test_the_soundboard(tmp_path: Path) -> None:
 
 @needs("curl")
 async def test_announcements(tmp_path: Path) -> None:
-    """By the voice program that is here, or by one that says always the same."""
+    """By a voice program that says always the same."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    if shutil.which("espeak-ng") is None:
-        # As into any pipe: it does not know yet how long it will speak, and says half a day.
-        (programs / "voice.wav").write_bytes(wav(music(1.0, 22_050, channels=1), 22_050, data_bytes=0x7FFFF000))
-        (programs / "espeak-ng").write_text(f'#!/bin/sh\n[ "$1" = --stdout ] && exec cat {programs}/voice.wav\n')
-        (programs / "espeak-ng").chmod(0o755)
-    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
-    (tmp_path / "bell.wav").write_bytes(wav(music(0.6)))
+    # As into any pipe: it does not know yet how long it will speak, and says half a day.
+    (programs / "voice.wav").write_bytes(wav(tone(440, 1.0, 22_050, channels=1), 22_050, data_bytes=0x7FFFF000))
+    (programs / "espeak-ng").write_text(f'#!/bin/sh\n[ "$1" = --stdout ] && exec cat {programs}/voice.wav\n')
+    (programs / "espeak-ng").chmod(0o755)
+    (tmp_path / "song.wav").write_bytes(wav(tone(440, 60.0)))
+    (tmp_path / "bell.wav").write_bytes(wav(tone(440, 0.6)))
     sentence, say, room = blocks("sh", ANNOUNCE)
     (tmp_path / "say").write_text(say, encoding="utf-8")
     async with running_node(tmp_path, PATIENT) as node:
-        variables = {"PATH": f"{programs}:{os.environ['PATH']}", "TONEARM_URL": node.url}
+        setting = f"PATH={programs}:$PATH; export TONEARM_URL={node.url}\n"
 
         async def run(script: str) -> None:
-            shell = await asyncio.create_subprocess_exec(
-                *("bash", "-euo", "pipefail", "-c", script.replace("http://127.0.0.1:2333", node.url)),
-                cwd=tmp_path,
-                env=environment(variables),
-                stdout=asyncio.subprocess.DEVNULL,
-            )
-            assert await shell.wait() == 0
+            await pasted(setting + script, tmp_path, here={ADDRESS: node.url})
 
         await run(room)
         assert (await state(node, "kitchen"))["state"] == "idle"
@@ -99,17 +88,14 @@ async def test_announcements(tmp_path: Path) -> None:
 
 
 @needs("systemd-analyze")
-def test_systemd_takes_the_unit_of_a_loudspeaker(tmp_path: Path) -> None:
+def test_systemd_takes_the_unit_of_a_loudspeaker_which_runs_a_command_that_there_is(tmp_path: Path) -> None:
     (unit,) = blocks("ini", ANNOUNCE)
+    (command,) = re.findall(r"^ExecStart=\S+/tonearm (.*)$", unit, re.MULTILINE)
+    name, *arguments = shlex.split(command)
+    tonearm.commands[name].make_context(name, arguments)
     (file := tmp_path / "kitchen.service").write_text(unit.replace("/opt/tonearm/bin/tonearm", sys.executable))
     checked = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, check=False)
     assert not [line for line in checked.stderr.splitlines() if "kitchen.service" in line]
-
-
-def test_the_loudspeaker_runs_a_command_that_there_is() -> None:
-    (command,) = re.findall(r"^ExecStart=\S+/tonearm (.*)$", blocks("ini", ANNOUNCE)[0], re.MULTILINE)
-    name, *arguments = shlex.split(command)
-    tonearm.commands[name].make_context(name, arguments)
 
 
 @needs("curl")
@@ -128,8 +114,8 @@ async def test_operating(tmp_path: Path) -> None:
         for path, value in (("/metrics", b"Bearer sesame"), ("/v0/players", b"Basic " + basic)):
             assert (await node.request("GET", path, headers=(("Authorization", value),))).status == 200
         (rolling,) = blocks("sh", OPERATING)
-        here = rolling.replace("radio1 radio2", "127.0.0.1 127.0.0.1").replace(":2333", f":{node.port}")
-        assert await pasted(f"ssh() {{ true; }}\n{here}", tmp_path) == [200, 200]
+        here = {"radio1 radio2": "127.0.0.1 127.0.0.1", ":2333": f":{node.port}"}
+        assert (await pasted(f"ssh() {{ true; }}\n{rolling}", tmp_path, here=here))[0] == [200, 200]
 
 
 @needs("curl")
@@ -137,7 +123,7 @@ async def test_files_and_private_networks(tmp_path: Path) -> None:
     folder = tmp_path / "srv" / "music"
     for name in ("song.flac", "Best of/one.wav"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(wav(music(1.0)))
+        (folder / name).write_bytes(wav(tone(440, 1.0)))
     everybody, home = blocks("toml", FILES)
     allowed, refused = blocks("sh", FILES)
     async with running_node(tmp_path, everybody.replace("/srv/music", str(folder))) as node:

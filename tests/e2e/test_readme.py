@@ -6,7 +6,7 @@ import shlex
 import sys
 import wave
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,28 +17,13 @@ from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.fake_voice import fake_voice
 from tests.support.missing_programs import needs
-from tests.support.pasting import variables_in
-from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
+from tests.support.pasting import pasted
+from tests.support.readme import REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node
 from tonearm import VERSION
 from tonearm.config.load import toml_value
 from tonearm.config.schema import SECTIONS
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
-
-
-def config_table() -> str:
-    """Markdown: every key with its default and its description. The version of this release is left open."""
-    return "\n".join(_lines())
-
-
-def _lines() -> Iterator[str]:
-    yield "| Key | Default | Meaning |"
-    yield "|---|---|---|"
-    for section, model in SECTIONS.items():
-        for key, field in model.model_fields.items():
-            default = toml_value(field.get_default(call_default_factory=True)).replace(VERSION, "<version>")
-            yield f"| `{section}.{key}` | `{default}` | {(field.description or '').replace('|', chr(92) + '|')} |"
-
 
 ADDRESS = "http://127.0.0.1:2333"
 CLIP = "src/tonearm/clips/welcome.opus"
@@ -52,9 +37,6 @@ TOUR = blocks("sh", TOUR_TEXT)
 TOUR_STATUSES = [201, 200, 204, 204, 201, 200, 204, 204, 201, 204, 204, 204, 204]
 LISTENER, EVENTS = blocks("python", TOUR_TEXT)
 DISCORD_BOT, PROGRAM = blocks("python")
-
-# Also prints each answer's status, on stderr.
-CURL = 'curl() { command curl -sS -w "%{stderr}%{http_code}\\n" "$@"; }\n'
 
 
 @asynccontextmanager
@@ -94,27 +76,16 @@ async def line_with(word: str, process: Process) -> None:
             assert line, f"it ended without a word of {word}"
 
 
-async def paste(block: int, node: RunningNode, folder: Path) -> tuple[list[int], str]:
-    """Runs one block of the tour. Returns the statuses of its requests, and what it printed."""
-    script = CURL + variables_in(*TOUR[:block]) + TOUR[block]
-    process = await asyncio.create_subprocess_exec(
-        *("bash", "-euo", "pipefail", "-c", script.replace(ADDRESS, node.url)),
-        cwd=folder,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    assert process.returncode == 0, errors
-    return [int(line) for line in errors.decode().split()], output.decode()
-
-
 @needs("curl")
 async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
     (listen_command,) = (shlex.split(block) for block in blocks("", TOUR_TEXT) if " listen " in block)
     raw = tmp_path / "tour.raw"
     async with node_of_the_tour(tmp_path) as node, AsyncExitStack() as programs:
-        pasted = [await paste(0, node, tmp_path)]
+
+        async def paste(block: int) -> tuple[list[int], str]:
+            return await pasted(TOUR[block], tmp_path, here={ADDRESS: node.url}, before=TOUR[:block])
+
+        told_to_shell = [await paste(0)]
         listener = await programs.enter_async_context(
             started("-c", LISTENER.replace(ADDRESS, node.url), folder=tmp_path)
         )
@@ -131,10 +102,10 @@ async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
         )
         await line_with("Welcome", terminal)
 
-        pasted += [await paste(block, node, tmp_path) for block in range(1, len(TOUR))]
-        assert [status for statuses, _ in pasted for status in statuses] == TOUR_STATUSES
-        assert json.loads(pasted[0][1]) == {"id": "tour"}
-        assert json.loads(pasted[1][1])["state"] == "playing"
+        told_to_shell += [await paste(block) for block in range(1, len(TOUR))]
+        assert [status for statuses, _ in told_to_shell for status in statuses] == TOUR_STATUSES
+        assert json.loads(told_to_shell[0][1]) == {"id": "tour"}
+        assert json.loads(told_to_shell[1][1])["state"] == "playing"
 
         assert await output_of(listener) == ""
         assert "The player was deleted." in await output_of(terminal)
@@ -171,12 +142,15 @@ async def test_the_error_is_the_one_shown(node: RunningNode) -> None:
 
 
 def test_the_configuration_is_the_one_of_the_code() -> None:
+    """Every key with its default and its description. The version of this release is left open."""
+    table = "| Key | Default | Meaning |\n|---|---|---|"
+    for section, model in SECTIONS.items():
+        for key, field in model.model_fields.items():
+            default = toml_value(field.get_default(call_default_factory=True)).replace(VERSION, "<version>")
+            description = (field.description or "").replace("|", "\\|")
+            table += f"\n| `{section}.{key}` | `{default}` | {description} |"
     text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert config_table() in text, f"put this table into docs/configuration.md:\n{config_table()}"
-
-
-def test_the_readme_is_a_landing_page() -> None:
-    assert len(README.splitlines()) <= 150
+    assert table in text, f"put this table into docs/configuration.md:\n{table}"
 
 
 async def test_the_program_plays_to_the_end_of_its_queue(tmp_path: Path) -> None:
