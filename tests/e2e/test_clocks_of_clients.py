@@ -1,7 +1,7 @@
 """What `docs/interface/audio.md` advises clients to do about two clocks, done as it is written there."""
 
+import itertools
 import random
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,28 +26,22 @@ class Played(NamedTuple):
     most_in_hand: int
 
 
-def arrivals(frames: int, faster_ppm: float) -> Iterator[tuple[float, int]]:
-    """When each frame comes, by the client's clock, and its number: evenly by the node's, with the network's jitter."""
+def play(hand: Any, seconds: float, *, faster_ppm: float = 0, standstill_s: tuple[float, float] = (0.0, 0.0)) -> Played:
+    """A client that plays a frame each 20 ms of its own clock, and does nothing at all during `standstill_s`. Frames
+    come evenly by the node's clock, with the network's jitter."""
     wobble = random.Random(7)
-    came_s = 0.0
-    for number in range(1, frames + 1):
-        sent_s = number * FRAME_S / (1 + faster_ppm / 1e6)
-        came_s = max(came_s, sent_s + wobble.uniform(0, MOST_JITTER_S))
-        yield came_s, number
-
-
-def play(hand: Any, coming: Iterator[tuple[float, int]], seconds: float, standstill_s: tuple[float, float]) -> Played:
-    """A client that plays a frame each 20 ms of its own clock, and does nothing at all during `standstill_s`."""
     numbers: list[int] = []
-    silent = most = 0
-    next_came = next(coming, None)
+    silent = most = came = 0
+    came_s = 0.0
     for tick in range(round(seconds / FRAME_S)):
         now_s = tick * FRAME_S
         if standstill_s[0] <= now_s < standstill_s[1]:
             continue
-        while next_came is not None and next_came[0] <= now_s:
-            hand.came(next_came[1], next_came[1])
-            next_came = next(coming, None)
+        while came_s <= now_s:
+            if came:
+                hand.came(came, came)
+            came += 1
+            came_s = max(came_s, came * FRAME_S / (1 + faster_ppm / 1e6) + wobble.uniform(0, MOST_JITTER_S))
         number = hand.due(now_s)
         if number is None:
             silent += 1
@@ -57,14 +51,11 @@ def play(hand: Any, coming: Iterator[tuple[float, int]], seconds: float, standst
     return Played(numbers, silent, most)
 
 
-NEVER = (0.0, 0.0)
-
-
 @pytest.mark.parametrize("faster_ppm", [500.0, -500.0])
 def test_an_hour_of_two_clocks_that_differ(faster_ppm: float) -> None:
     hour_s = 3600.0
     hand = frames_in_hand()
-    played = play(hand, arrivals(round(hour_s / FRAME_S * (1 + faster_ppm / 1e6)), faster_ppm), hour_s, NEVER)
+    played = play(hand, hour_s, faster_ppm=faster_ppm)
     surplus = hour_s / FRAME_S * faster_ppm / 1e6  # 90 frames at 500 ppm
     assert played.numbers == sorted(set(played.numbers))
     assert hand.never_came == 0
@@ -77,8 +68,8 @@ def test_an_hour_of_two_clocks_that_differ(faster_ppm: float) -> None:
 
 def test_after_a_standstill_a_client_is_on_time_at_once() -> None:
     hand = frames_in_hand()
-    played = play(hand, arrivals(3000, 0), 60.0, (20.0, 26.0))
-    gap = max(later - earlier for earlier, later in zip(played.numbers, played.numbers[1:], strict=False))
+    played = play(hand, 60.0, standstill_s=(20.0, 26.0))
+    gap = max(later - earlier for earlier, later in itertools.pairwise(played.numbers))
     assert gap >= 295, "six seconds are gone, for good"
     assert hand.dropped == gap - 1
     assert played.most_in_hand <= 10
