@@ -5,7 +5,7 @@ import os
 import resource
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_from_bytes
+from urllib.parse import quote
 
 import pytest
 
@@ -49,6 +49,8 @@ def uploading(folder: Path, more: str = "") -> str:
 async def test_clients_choose_and_look_for_music_in_the_working_folder(node: RunningNode) -> None:
     for name in ("Song 10.wav", "song 2.wav", "Ünï <b>&amp;.wav", "list.m3u", "notes.txt", ".hidden.wav", "no ending"):
         (node.folder / name).write_bytes(SONG)
+    for left_behind in (b"caf\xe9.wav", b"a\nb.wav", b"\x1b[31m.wav"):  # by older programs
+        (node.folder / os.fsdecode(left_behind)).write_bytes(SONG)
     (node.folder / "Zoo").mkdir()
     (node.folder / "Zoo" / "a song.wav").write_bytes(b"")
     (node.folder / "Zoo" / "loop").symlink_to(node.folder)  # nothing is found twice
@@ -57,10 +59,13 @@ async def test_clients_choose_and_look_for_music_in_the_working_folder(node: Run
     (top,) = whole["entries"]
     assert (top["path"], top["uri"], top["kind"], top["bytes"]) == ("/0", str(node.folder), "folder", 0)
     found = await files(node, "/0", details="true")
-    assert (found["path"], found["parent"], found["total"]) == ("/0", "/", 5)
-    assert names(found) == ["Zoo", "list.m3u", "song 2.wav", "Song 10.wav", "Ünï <b>&amp;.wav"]
+    assert (found["path"], found["parent"], found["total"]) == ("/0", "/", 6)
+    assert names(found) == ["Zoo", "café.wav", "list.m3u", "song 2.wav", "Song 10.wav", "Ünï <b>&amp;.wav"]
     modified_ms = (node.folder / "song 2.wav").stat().st_mtime_ns // 1_000_000
-    assert found["entries"][2] == {
+    assert found["entries"][1]["uri"].endswith("caf%E9.wav")
+    await create(node, "p", found["entries"][1]["uri"])
+    await until_state(node, "p", lambda now: now["track"]["info"]["length"] == 500)
+    assert found["entries"][3] == {
         "name": "song 2.wav",
         "path": "/0/song 2.wav",
         "uri": str(node.folder / "song 2.wav"),
@@ -71,8 +76,8 @@ async def test_clients_choose_and_look_for_music_in_the_working_folder(node: Run
         "author": "",
         "length": 500,
     }
-    assert [entry["kind"] for entry in found["entries"]] == ["folder", "playlist", "audio", "audio", "audio"]
-    assert names(await files(node, "/0", offset=1, limit=2)) == ["list.m3u", "song 2.wav"]
+    assert [entry["kind"] for entry in found["entries"]] == ["folder", "audio", "playlist", *["audio"] * 3]
+    assert names(await files(node, "/0", offset=2, limit=2)) == ["list.m3u", "song 2.wav"]
     below = await files(node, "/0/Zoo/")
     assert (below["parent"], names(below)) == ("/0", ["loop", "a song.wav"])
     for query, path, expected in (
@@ -122,22 +127,7 @@ async def test_nothing_outside_is_shown_or_found(node: RunningNode, tmp_path: Pa
             assert refusal(await ask(node, path, **more)) == NOT_FOUND, (path, more)
 
 
-async def test_names_that_programs_left_behind_can_be_chosen_or_are_not_shown(node: RunningNode) -> None:
-    latin = b"caf\xe9"
-    folder = node.folder / os.fsdecode(latin)
-    folder.mkdir()
-    for name in (b"\xe9t\xe9.wav", b"a\nb.wav", b"\x1b[31m.wav", b"x" * 251 + b".wav"):
-        (folder / os.fsdecode(name)).write_bytes(SONG)
-    (top,) = (await files(node, "/0"))["entries"]
-    assert (top["name"], top["path"]) == ("café", "/0/café")
-    assert top["uri"].endswith(quote_from_bytes(latin))
-    found = await files(node, top["path"])
-    assert names(found) == ["x" * 251 + ".wav", "été.wav"]
-    await create(node, "p", found["entries"][1]["uri"])
-    await until_state(node, "p", lambda now: now["track"]["info"]["length"] == 500)
-
-
-async def test_folders_are_those_of_the_configuration(tmp_path: Path) -> None:
+async def test_folders_are_those_of_the_configuration_and_only_who_may_play_files_sees_them(tmp_path: Path) -> None:
     one, other, work = (tmp_path / name for name in ("one", "other", "work"))
     for folder in (one, other, work):
         folder.mkdir()
@@ -150,22 +140,14 @@ async def test_folders_are_those_of_the_configuration(tmp_path: Path) -> None:
         # A list of folders is meant for everybody.
         assert (await node.request("GET", "/v0/files", headers=PROXIED)).status == 200
         assert refusal(await send(node, "a.wav")) == (403, "uploads_off")
+    async with running_node(work, "[sources]\nfiles = false\n") as node:
+        for answer in (await node.request("GET", "/v0/files"), await send(node, "a.wav")):
+            assert refusal(answer) == (403, "source_refused")
     async with running_node(work, '[library]\nfolders = ["/"]\n') as node:
         assert not {"proc", "sys", "dev"} & set(names(await files(node, "/0", limit=1000)))
         for path in ("/0/proc", "/0/proc/self", "/0/dev", "/0/sys"):
             assert refusal(await ask(node, path)) == NOT_FOUND
         assert names(await files(node, f"/0{other}")) == ["other.wav"]
-
-
-async def test_who_may_play_no_files_sees_none_and_sends_none(tmp_path: Path) -> None:
-    async with running_node(tmp_path, uploading(tmp_path)) as node:
-        for method, target in (("GET", "/v0/files?path=/0/none"), ("POST", "/v0/files?name=a.wav")):
-            answer = await request(node.port, method, target, headers=PROXIED, body=SONG)
-            assert refusal(answer) == (403, "source_refused"), target
-    async with running_node(tmp_path, "[sources]\nfiles = false\n") as node:
-        for answer in (await node.request("GET", "/v0/files"), await send(node, "a.wav")):
-            assert refusal(answer) == (403, "source_refused")
-    assert not (tmp_path / "sent").exists()
 
 
 async def test_what_is_sent_is_there_and_plays(tmp_path: Path) -> None:
@@ -191,6 +173,9 @@ async def test_what_is_sent_is_there_and_plays(tmp_path: Path) -> None:
             ("half.wav", SONG[:20], "load_failed"),
         ):
             assert refusal(await send(node, name, content)) == (400, code), name
+        for method, target in (("GET", "/v0/files?path=/0/none"), ("POST", "/v0/files?name=a.wav")):
+            answer = await request(node.port, method, target, headers=PROXIED, body=SONG)
+            assert refusal(answer) == (403, "source_refused"), target
         # By the client, too.
         assert (await client.send_file(sent / kept[2], "in pieces.wav")).length == 500
         found = await client.files("/0", "pieces", details=True)

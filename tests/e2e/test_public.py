@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -13,7 +12,7 @@ from tests.support.audio_files import tone, wav
 from tests.support.eventually import eventually
 from tests.support.http_client import WEBSOCKET_HEADERS, connected
 from tests.support.pictures import flac_with, png
-from tests.support.public_address import PublicNode, public_config, started_public, watching
+from tests.support.public_address import PublicNode, public_config, watching
 from tests.support.running_node import shared_node
 from tonearm.protocol.framing import CloseCode
 
@@ -30,7 +29,9 @@ def shared_public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicNo
 @pytest_asyncio.fixture
 async def public(shared_public: PublicNode) -> AsyncIterator[PublicNode]:
     """With songs in its folder, and without players."""
-    songs(shared_public.node.folder)
+    folder = shared_public.node.folder
+    (folder / "Secret Folder Song.wav").write_bytes(wav(tone(440, 20.0)))
+    (folder / "cover.flac").write_bytes(flac_with(tone(440, 20.0), png()))
     yield shared_public
     await shared_public.node.forget_all(OWNER)
 
@@ -40,13 +41,8 @@ async def owner(public: PublicNode, method: str, path: str, body: object = None)
     assert answer.status in (201, 204), answer.body
 
 
-async def create(public: PublicNode, player: str, uri: str, **more: object) -> None:
+async def create(public: PublicNode, player: str, uri: str = "Secret Folder Song.wav", **more: object) -> None:
     await owner(public, "POST", "", {"id": player, "uri": uri, **more})
-
-
-def songs(folder: Path) -> None:
-    (folder / "Secret Folder Song.wav").write_bytes(wav(tone(440, 20.0)))
-    (folder / "cover.flac").write_bytes(flac_with(tone(440, 20.0), png()))
 
 
 async def beginning(public: PublicNode, target: str, count: int, headers: tuple[tuple[str, str], ...] = ()) -> bytes:
@@ -72,7 +68,7 @@ NOT_THERE = (
 
 async def test_what_is_there_and_that_nothing_else_is(public: PublicNode) -> None:
     for player in ("radio", "club-1", "club-.mp3", "hidden"):
-        await create(public, player, "Secret Folder Song.wav")
+        await create(public, player)
     for kind, begin, media_type in (
         ("wav", b"RIFF", "audio/wav"),
         ("ogg", b"OggS", "audio/ogg"),
@@ -124,7 +120,7 @@ async def test_what_is_there_and_that_nothing_else_is(public: PublicNode) -> Non
 
 async def test_no_stranger_has_more_encoders_started_or_longer_buffers_kept(public: PublicNode) -> None:
     async with AsyncExitStack() as stack:
-        await create(public, "radio", "Secret Folder Song.wav")
+        await create(public, "radio")
         for query in ("?bitrate=32000", "?bitrate=320000&burst=10000", "?bitrate=64000", "?bitrate=x", "?burst=%ff"):
             listener = await stack.enter_async_context(connected(public.port))
             listener.send_request("GET", f"/radio.mp3{query}")
@@ -142,7 +138,7 @@ EVENT_FIELDS = {"id", "state", "paused", "title", "author", "position", "positio
 
 async def test_a_listener_starts_the_clock_and_events_tell_title_state_and_position_only(public: PublicNode) -> None:
     logged = len(public.node.log)
-    await create(public, "radio", "Secret Folder Song.wav", metadata={"token": "hush-hush"})
+    await create(public, "radio", metadata={"token": "hush-hush"})
     async with watching(public, "radio") as window:
         first = await window.state()
         assert set(first) == EVENT_FIELDS
@@ -210,9 +206,9 @@ async def eventually_has_artwork(public: PublicNode, player: str) -> None:
 
 async def test_the_page_lists_the_players_and_takes_nothing_from_elsewhere(public: PublicNode) -> None:
     assert "Nothing is on air" in (await public.ask("/")).body.decode()
-    await create(public, "club:1", "Secret Folder Song.wav")  # not listed: it does not begin with club-
+    await create(public, "club:1")  # not listed: it does not begin with club-
     await create(public, "radio", "cover.flac", metadata={"station": {"name": "<script>alert(1)</script>"}})
-    await create(public, "club-a:b", "Secret Folder Song.wav")
+    await create(public, "club-a:b")
     await eventually_has_artwork(public, "radio")
 
     async def shown() -> bool:
@@ -246,20 +242,3 @@ async def test_the_page_lists_the_players_and_takes_nothing_from_elsewhere(publi
     script = await public.ask("/listen.js")
     assert script.header("Content-Type") == "text/javascript; charset=utf-8"
     assert not re.search(rb"https?:", script.body)
-
-
-async def test_a_stop_ends_streams_and_events_in_order(tmp_path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        async with started_public(tmp_path, public_config()) as public:
-            songs(tmp_path)
-            await create(public, "radio", "Secret Folder Song.wav")
-            window = await stack.enter_async_context(watching(public, "radio"))
-            await window.state()
-            listener = await stack.enter_async_context(connected(public.port))
-            listener.send_request("GET", "/radio.wav")
-            assert (await listener.read_head()).status == 200
-        frames = [await window.connection.read_frame()]
-        while frames[-1].opcode == 1:
-            frames.append(await window.connection.read_frame())
-        assert frames[-1].close_code() == CloseCode.GOING_AWAY
-        assert (await listener.read_to_end()).endswith(b"0\r\n\r\n")

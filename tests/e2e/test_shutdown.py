@@ -8,9 +8,10 @@ from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import PATIENT, create, delete, enqueue
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
-from tests.support.http_client import connected, websocket
+from tests.support.http_client import TEXT, connected, websocket
 from tests.support.media_server import MediaServer, media, stall
 from tests.support.processes import exists, is_alive
+from tests.support.public_address import PublicNode, watching
 from tests.support.running_node import running_node, start_node
 
 
@@ -19,16 +20,17 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     (tmp_path / "song.wav").write_bytes(wav(tone(440, 20.0)))
+    config = f'{PATIENT}[public]\nenabled = true\nport = 0\nplayers = ["playing"]\n'
     async with (
         MediaServer() as server,
-        running_node(tmp_path, PATIENT, variables={"TMPDIR": str(temporary)}) as node,
-        connected(node.port) as streaming,
+        running_node(tmp_path, config, variables={"TMPDIR": str(temporary)}) as node,
+        connected((public := PublicNode(node)).port) as streaming,
     ):
         await create(node, "playing", "song.wav")
         await create(node, "loading", server.serve("/stalled", stall()))
         await create(node, "fetching", server.serve("/song.wav", media(wav(tone(440, 20.0)), ranges=False)))
         await enqueue(node, "playing", "missing.wav")
-        streaming.send_request("GET", "/v0/players/playing/stream.wav")
+        streaming.send_request("GET", "/playing.wav")
         await streaming.read_head()
         async with (
             following(node, "playing") as tape,
@@ -37,6 +39,7 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
             listening(node, "loading") as waiting_ear,
             websocket(node.port, "/v0/players/playing/ws", receive_buffer_bytes=4096),
             connected(node.port) as half_asked,
+            watching(public, "playing") as window,
         ):
             half_asked.send(b"POST /v0/players HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             await asyncio.gather(ear.frames_heard(20), other_ear.frames_heard(20))
@@ -44,7 +47,10 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
             assert decoders
             node.process.send_signal(signal.SIGINT)
             closed = await asyncio.gather(tape.closed(), ear.closed(), other_ear.closed(), waiting_ear.closed())
-            assert set(closed) == {1001}
+            frame = await window.connection.read_frame()
+            while frame.opcode == TEXT:
+                frame = await window.connection.read_frame()
+            assert {*closed, frame.close_code()} == {1001}
             chunks = [chunk async for chunk in streaming.chunks()]  # to the last one, that ends the body
             assert len(b"".join(chunks)) > 44
             assert await node.ended() == 0
