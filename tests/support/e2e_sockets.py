@@ -19,7 +19,7 @@ from tests.support.wire_check import check_event
 EventFields: TypeAlias = dict[str, Any]
 
 
-class _SocketReader:
+class SocketReader:
     """Reads a socket to its end."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -38,7 +38,7 @@ class _SocketReader:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
-    async def _until(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    async def until_there(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
         """Waits for messages until `condition` holds, which no longer can when the socket is closed."""
 
         def holds_or_cannot() -> bool:
@@ -60,10 +60,10 @@ class _SocketReader:
         raise NotImplementedError
 
 
-_Reader = TypeVar("_Reader", bound=_SocketReader)
+_Reader = TypeVar("_Reader", bound=SocketReader)
 
 
-class Ear(_SocketReader):
+class Ear(SocketReader):
     """What comes on an audio socket. `arrivals_s` are the times of the frames, by the loop's clock."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -77,7 +77,7 @@ class Ear(_SocketReader):
 
     async def frames_heard(self, count: int) -> None:
         """Waits until `count` frames have come since the socket was opened."""
-        await self._until(lambda: len(self.frames) >= count, lambda: f"{count} frames; {len(self.frames)} came")
+        await self.until_there(lambda: len(self.frames) >= count, lambda: f"{count} frames; {len(self.frames)} came")
 
     async def more_frames(self, count: int) -> bytes:
         """The next `count` frames from now on."""
@@ -92,7 +92,7 @@ class Ear(_SocketReader):
         self.arrivals_s.append(asyncio.get_running_loop().time())
 
 
-class Tape(_SocketReader):
+class Tape(SocketReader):
     """What comes on an event socket. `events` holds all; `until` walks through them."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -112,7 +112,7 @@ class Tape(_SocketReader):
                     found.append(event)
             return bool(found)
 
-        await self._until(is_there, lambda: f"{op} with {fields}; what came is {self.summary()}")
+        await self.until_there(is_there, lambda: f"{op} with {fields}; what came is {self.summary()}")
         return found[0]
 
     def summary(self) -> list[str]:
@@ -137,29 +137,24 @@ def summary(event: EventFields) -> str:
     return " ".join(parts)
 
 
-def listening(node: RunningNode, player: str, **headers: str) -> AbstractAsyncContextManager[Ear]:
+def listening(node: RunningNode, player: str) -> AbstractAsyncContextManager[Ear]:
     """A listener on `/ws`, from its upgrade on."""
-    return _reading(Ear, node, f"/v0/players/{player}/ws", headers)
+    return _reading(Ear, f"{node.url}/v0/players/{player}/ws")
 
 
-def following(node: RunningNode, player: str, query: str = "", **headers: str) -> AbstractAsyncContextManager[Tape]:
+def following(node: RunningNode, player: str, query: str = "") -> AbstractAsyncContextManager[Tape]:
     """A client on `/events`, from its upgrade on."""
-    return _reading(Tape, node, f"/v0/players/{player}/events{query}", headers)
+    return _reading(Tape, f"{node.url}/v0/players/{player}/events{query}")
 
 
-def following_all(node: RunningNode, query: str = "", **headers: str) -> AbstractAsyncContextManager[Tape]:
+def following_all(node: RunningNode) -> AbstractAsyncContextManager[Tape]:
     """A client of all players' events, from its upgrade on."""
-    return _reading(Tape, node, f"/v0/events{query}", headers)
+    return _reading(Tape, f"{node.url}/v0/events")
 
 
 @asynccontextmanager
-async def _reading(
-    kind: type[_Reader], node: RunningNode, target: str, headers: dict[str, str]
-) -> AsyncIterator[_Reader]:
-    async with (
-        aiohttp.ClientSession(headers=headers) as session,
-        session.ws_connect(f"{node.url}{target}", max_msg_size=0) as socket,
-    ):
+async def _reading(kind: type[_Reader], url: str) -> AsyncIterator[_Reader]:
+    async with aiohttp.ClientSession() as session, session.ws_connect(url, max_msg_size=0) as socket:
         reader = kind(socket)
         try:
             yield reader

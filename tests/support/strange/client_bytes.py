@@ -5,16 +5,15 @@ from typing import Final, NamedTuple
 
 from tests.support.http_client import WEBSOCKET_HEADERS
 
+_SOCKETS: Final = tuple(f"/v0/players/steady/{path}" for path in ("ws", "events", "ws?format=opus", "ws?header=1"))
 _TARGETS: Final = (
-    *("/v0/players/steady/ws", "/v0/players/steady/events", "/v0/events", "/v0/players/steady/ws?format=opus"),
-    *(
-        "/v0/players/steady/ws?header=1",
-        "/v0/players/nobody/ws",
-        "/v0/players/steady/ws?format=%ff",
-        "/info",
-        "*",
-        "//",
-    ),
+    *_SOCKETS,
+    "/v0/events",
+    "/v0/players/nobody/ws",
+    "/v0/players/steady/ws?format=%ff",
+    "/info",
+    "*",
+    "//",
 )
 _HEADS: Final = (
     *((name, value.encode() if isinstance(value, str) else value) for name, value in WEBSOCKET_HEADERS),
@@ -81,51 +80,38 @@ def _upgrade(dice: random.Random, *, is_strange: bool) -> bytes:
 def _frames(dice: random.Random) -> bytes:
     """One frame, a message of fragments, or a flood."""
     kind = dice.randrange(9)
+    some_bytes = dice.randbytes(dice.choice(_SIZES))
     if kind == 0:
-        return _frame(dice, 0x9, dice.randbytes(dice.choice((0, 1, 125)))) * dice.choice((10, 1_000, 5_000))
+        return _frame(dice, 0x89, dice.randbytes(dice.choice((0, 1, 125)))) * dice.choice((10, 1_000, 5_000))
     if kind == 1:
         opcodes = [dice.choice((0x1, 0x2)), *(dice.choice((0x0, 0x0, 0x1, 0x9)) for _ in range(dice.randint(1, 50)))]
-        return b"".join(_frame(dice, one, dice.randbytes(dice.randrange(200)), fin=False) for one in opcodes)
+        return b"".join(_frame(dice, one, dice.randbytes(dice.randrange(200))) for one in opcodes)
     if kind == 2:
         code = dice.choice(_CLOSE_CODES).to_bytes(2)[: dice.choice((0, 1, 2, 2, 2))]
-        return _frame(dice, 0x8, code + dice.choice((b"", b"bye", b"\xff\xfe", b"x" * 200)))
+        return _frame(dice, 0x88, code + dice.choice((b"", b"bye", b"\xff\xfe", b"x" * 200)))
     if kind == 3:
-        return _frame(
-            dice, dice.choice((0x1, 0x2)), dice.choice((b"\xff\xc0", b"{", dice.randbytes(dice.choice(_SIZES))))
-        )
+        return _frame(dice, dice.choice((0x81, 0x82)), dice.choice((b"\xff\xc0", b"{", some_bytes)))
     if kind == 4:
-        return dice.randbytes(dice.choice(_SIZES))
-    return _frame(
-        dice,
-        dice.choice((0x1, 0x2, 0x8, 0x9, 0xA, dice.randrange(16))),
-        dice.randbytes(dice.choice(_SIZES)),
-        fin=dice.random() < 0.8,
-        reserved=dice.choice((0,) * 20 + tuple(range(1, 8))),
-        is_masked=dice.random() < 0.9,
-        claimed=dice.choice((None,) * 20 + (0, 126, 2**16, 2**31, 2**63, 2**64 - 1)),
-    )
+        return some_bytes
+    opcode = dice.choice((0x1, 0x2, 0x8, 0x9, 0xA, dice.randrange(16)))
+    first = (dice.random() < 0.8) << 7 | dice.choice((0,) * 20 + tuple(range(1, 8))) << 4 | opcode
+    claimed = dice.choice((None,) * 20 + (0, 126, 2**16, 2**31, 2**63, 2**64 - 1))
+    return _frame(dice, first, some_bytes, is_masked=dice.random() < 0.9, claimed=claimed)
 
 
 def _frame(
-    dice: random.Random,
-    opcode: int,
-    payload: bytes,
-    *,
-    fin: bool = True,
-    reserved: int = 0,
-    is_masked: bool = True,
-    claimed: int | None = None,
+    dice: random.Random, first: int, payload: bytes, *, is_masked: bool = True, claimed: int | None = None
 ) -> bytes:
-    """A frame whose head tells the length `claimed`, if any, instead of that of `payload`."""
+    """A frame that begins with the byte `first`, and whose head tells the length `claimed`, if any, instead of that of
+    `payload`."""
     length = len(payload) if claimed is None else claimed
     short, more = (
         (length, b"") if length < 126 else (126, length.to_bytes(2)) if length < 2**16 else (127, length.to_bytes(8))
     )
     mask = dice.randbytes(4) if is_masked else b""
     if is_masked:
-        whole = (mask * (len(payload) // 4 + 1))[: len(payload)]
-        payload = (int.from_bytes(payload) ^ int.from_bytes(whole)).to_bytes(len(payload))
-    return bytes((fin << 7 | reserved << 4 | opcode, is_masked << 7 | short)) + more + mask + payload
+        payload = bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload))
+    return bytes((first, is_masked << 7 | short)) + more + mask + payload
 
 
 def _damaged(data: bytes, dice: random.Random) -> bytes:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import aiohttp
 import av
 
-from tests.support.eventually import Changes
+from tests.support.e2e_sockets import SocketReader
 from tests.support.running_node import RunningNode
 from tests.support.strange.checking import check_opus_packet, mp3_decoder, opus_decoder
 from tonearm.core.frame import FRAME_BYTES
@@ -41,7 +41,7 @@ class HeardFrame(NamedTuple):
         return bool(self.flags & _BREAKS)
 
 
-class SocketEar:
+class SocketEar(SocketReader):
     """A listener of `/ws?header=1`. `frames` are kept until they are `checked`; those are counted.
 
     One who `hears_overlays` may hear them where there is no music: such a frame is at 0.
@@ -52,18 +52,16 @@ class SocketEar:
         self.frames: list[HeardFrame] = []
         self.checked_frames = self.passed_frames = 0
         self.hears_overlays = False
-        self._socket = socket
         self._is_opus = is_opus
         self._heard = 0
         self._before: HeardFrame | None = None
         self._decoder = opus_decoder()
-        self._changes = Changes()
-        self._reading = asyncio.create_task(self._read())
+        super().__init__(socket)
 
     async def more_frames(self, count: int) -> None:
         """Waits for so many from now on."""
         wanted = self._heard + count
-        await self._changes.until(
+        await self.until_there(
             lambda: self._heard >= wanted, lambda: f"{self.name}: {wanted} frames; {self._heard} came"
         )
 
@@ -73,18 +71,20 @@ class SocketEar:
         for at, frame in enumerate(fresh):
             try:
                 self._check_header(frame)
-                self._check_payload(frame.payload)
+                if self._is_opus:
+                    check_opus_packet(self._decoder, frame.payload)
+                else:
+                    assert len(frame.payload) == FRAME_BYTES
             except AssertionError as error:
-                around = "\n".join(map(_shown, fresh[max(at - 4, 0) : at + 5]))
+                around = "\n".join(
+                    f"{one[1:3]}, flags {one.flags}, {len(one.payload)} bytes {one.payload[:8].hex()}"
+                    for one in fresh[max(at - 4, 0) : at + 5]
+                )
                 raise AssertionError(f"{self.name}: frame {frame.number}: {error}\n{around}\n") from error
             self._before = frame
             self.checked_frames += 1
             self.passed_frames += bool(frame.flags & FrameFlag.PASSED)
         return fresh
-
-    async def stop(self) -> None:
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
 
     def _check_header(self, frame: HeardFrame) -> None:
         before = self._before
@@ -99,20 +99,12 @@ class SocketEar:
         if not (frame.breaks or before.breaks or lacks_music):
             assert 0 <= frame.position_us - before.position_us <= _FASTEST * _FRAME_US + 1, "the position jumps"
 
-    def _check_payload(self, payload: bytes) -> None:
-        if not self._is_opus:
-            assert len(payload) == FRAME_BYTES
-            return
-        check_opus_packet(self._decoder, payload)
-
-    async def _read(self) -> None:
-        async for message in self._socket:
-            version, flags, size, number, position_us = HEADER.unpack_from(message.data)
-            payload = message.data[HEADER_BYTES:]
-            assert (version, size) == (1, len(payload))
-            self.frames.append(HeardFrame(flags, number, position_us, payload))
-            self._heard += 1
-            self._changes.tell()
+    def _take(self, message: aiohttp.WSMessage) -> None:
+        version, flags, size, number, position_us = HEADER.unpack_from(message.data)
+        payload = message.data[HEADER_BYTES:]
+        assert (version, size) == (1, len(payload))
+        self.frames.append(HeardFrame(flags, number, position_us, payload))
+        self._heard += 1
 
 
 class StreamEar:
@@ -126,13 +118,21 @@ class StreamEar:
 
     def check(self) -> None:
         """Decodes all that has come. Fails for what a decoder refuses."""
+        data = bytes(self._data)
         try:
             if self.name.endswith("mp3"):
-                _check_mp3(bytes(self._data))
-            else:
-                _check_ogg(bytes(self._data))
+                mp3 = mp3_decoder()
+                for start in range(0, len(data) - _MP3_FRAME_BYTES + 1, _MP3_FRAME_BYTES):
+                    assert data.startswith(b"\xff\xfb", start), f"no frame begins at {start}"
+                    mp3.decode(av.Packet(data[start : start + _MP3_FRAME_BYTES]))
+            elif data:
+                decoder = opus_decoder()
+                with av.open(io.BytesIO(data), "r", format="ogg") as container:
+                    for packet in container.demux(audio=0):
+                        if packet.size:
+                            check_opus_packet(decoder, bytes(packet))
         except (AssertionError, av.FFmpegError) as error:
-            raise AssertionError(f"{self.name}, {len(self._data)} bytes: {error}") from error
+            raise AssertionError(f"{self.name}, {len(data)} bytes: {error}") from error
 
     async def stop(self) -> None:
         self._reading.cancel()
@@ -170,26 +170,3 @@ async def stream_ear(
             yield ear
         finally:
             await ear.stop()
-
-
-def _shown(frame: HeardFrame) -> str:
-    begin = frame.payload[:8].hex()
-    return f"{frame.number} at {frame.position_us} µs, flags {frame.flags}, {len(frame.payload)} bytes {begin}"
-
-
-def _check_mp3(data: bytes) -> None:
-    decoder = mp3_decoder()
-    for start in range(0, len(data) - _MP3_FRAME_BYTES + 1, _MP3_FRAME_BYTES):
-        frame = data[start : start + _MP3_FRAME_BYTES]
-        assert frame[:2] == b"\xff\xfb", f"no frame begins at {start}"
-        decoder.decode(av.Packet(frame))
-
-
-def _check_ogg(data: bytes) -> None:
-    if not data:
-        return
-    decoder = opus_decoder()
-    with av.open(io.BytesIO(data), "r", format="ogg") as container:
-        for packet in container.demux(audio=0):
-            if packet.size:
-                check_opus_packet(decoder, bytes(packet))
