@@ -12,6 +12,7 @@ import platform
 import resource
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -46,11 +47,11 @@ NUMBERS: Final = {
     "memfd_secret": (447, 447),
 }
 _COLUMN: Final = 1 if platform.machine() in ("aarch64", "arm64") else 0
+_NOTHING: Final = (ctypes.c_char_p * 1)(None)
 _X32_GETPID: Final = 0x40000000 + 39
 _PTRACE_PEEKDATA: Final = 2
 _PR_SET_DUMPABLE: Final = 4
-_F_SETOWN: Final = fcntl.F_SETOWN
-_SIGCHLD: Final = int(signal.SIGCHLD)
+_ADDRESS: Final = struct.pack("=HHIQ", socket.AF_INET, socket.htons(9), socket.htonl(0x7F000001), 0)
 
 _libc: Final = ctypes.PyDLL(None, use_errno=True)  # forks must come back with the interpreter's lock
 _libc.syscall.restype = ctypes.c_long
@@ -68,10 +69,7 @@ def attack() -> list[str]:
     through: list[str] = []
 
     def run() -> None:
-        node = os.getppid()
-        for name, attempt in {**_files(node), **_sockets(), **_processes(node), **_kernel(), **_itself()}.items():
-            if not _is_refused(attempt):
-                through.append(name)
+        through.extend(name for name, attempt in _tries(os.getppid()).items() if not _is_refused(attempt))
         through.append("a thread")
 
     thread = threading.Thread(target=run)
@@ -81,7 +79,11 @@ def attack() -> list[str]:
 
 
 def tries() -> list[str]:
-    return [*_files(0), *_sockets(), *_processes(0), *_kernel(), *_itself()]
+    return list(_tries(0))
+
+
+def _tries(node: int) -> dict[str, Try]:
+    return {**_files(node), **_sockets(), **_processes(node), **_kernel(), **_itself()}
 
 
 def _is_refused(attempt: Try) -> bool:
@@ -98,10 +100,7 @@ def _call(name: str, *arguments: object) -> int:
 
 def _raw(number: int, *arguments: object) -> int:
     given = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result: int = _libc.syscall(ctypes.c_long(number), *given)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), "refused")
-    return result
+    return _checked(_libc.syscall(ctypes.c_long(number), *given))
 
 
 def _files(node: int) -> dict[str, Try]:
@@ -140,7 +139,7 @@ def _files(node: int) -> dict[str, Try]:
         "futimens": on_own_descriptors(lambda descriptor: os.utime(descriptor)),
         "flock": on_own_descriptors(lambda descriptor: fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)),
         "who gets a descriptor's signals": on_own_descriptors(
-            lambda descriptor: fcntl.fcntl(descriptor, _F_SETOWN, os.getpid())
+            lambda descriptor: fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
         ),
         "ioctl on a terminal": on_own_descriptors(lambda descriptor: fcntl.ioctl(descriptor, 0x5412, b"x")),
         "memfd": lambda: os.memfd_create("attack"),
@@ -162,7 +161,7 @@ def _sockets() -> dict[str, Try]:
     return {
         "an IPv4 TCP socket": on_a_socket(lambda made: None),
         "connect": on_a_socket(_really_connect),
-        "bind": on_a_socket(lambda made: _checked(_libc.bind(made.fileno(), ctypes.byref(_address()), 16))),
+        "bind": on_a_socket(lambda made: _checked(_libc.bind(made.fileno(), _ADDRESS, len(_ADDRESS)))),
         "listen": on_a_socket(lambda made: made.listen()),
         "TCP Fast Open": on_a_socket(lambda made: _with_address(made, fast_open)),
         "an addressed message": on_a_socket(lambda made: _message_with_address(made, fast_open)),
@@ -178,40 +177,19 @@ def _sockets() -> dict[str, Try]:
     }
 
 
-class _Ipv4Address(ctypes.Structure):
-    _fields_ = (
-        ("family", ctypes.c_uint16),
-        ("port", ctypes.c_uint16),
-        ("host", ctypes.c_uint32),
-        ("pad", ctypes.c_uint64),
-    )
-
-
-def _address() -> _Ipv4Address:
-    return _Ipv4Address(socket.AF_INET, socket.htons(9), socket.htonl(0x7F000001), 0)
-
-
 def _really_connect(made: socket.socket) -> None:
     """Python's own connect may have been replaced, and the audit hook does not see this one."""
-    _checked(_libc.connect(made.fileno(), ctypes.byref(_address()), 16))
-
-
-class _Message(ctypes.Structure):
-    _fields_ = (
-        ("address", ctypes.c_void_p), ("address_bytes", ctypes.c_uint64), ("parts", ctypes.c_void_p),
-        ("part_count", ctypes.c_uint64), ("control", ctypes.c_void_p), ("control_bytes", ctypes.c_uint64),
-        ("flags", ctypes.c_uint64),
-    )  # fmt: skip
+    _checked(_libc.connect(made.fileno(), _ADDRESS, len(_ADDRESS)))
 
 
 def _message_with_address(made: socket.socket, flags: int) -> None:
-    address = _address()
-    message = _Message(ctypes.addressof(address), 16)
-    _checked(_libc.sendmsg(made.fileno(), ctypes.byref(message), flags))
+    address = ctypes.create_string_buffer(_ADDRESS)
+    message = struct.pack("=7Q", ctypes.addressof(address), len(_ADDRESS), 0, 0, 0, 0, 0)
+    _checked(_libc.sendmsg(made.fileno(), message, flags))
 
 
 def _with_address(made: socket.socket, flags: int) -> None:
-    _checked(_libc.sendto(made.fileno(), b"x", 1, flags, ctypes.byref(_address()), 16))
+    _checked(_libc.sendto(made.fileno(), b"x", 1, flags, _ADDRESS, len(_ADDRESS)))
 
 
 def _processes(node: int) -> dict[str, Try]:
@@ -227,10 +205,11 @@ def _processes(node: int) -> dict[str, Try]:
         return attempt
 
     return {
-        "execve": lambda: _execve(),
+        # Of a file that is none, so that the test's control does not end its process.
+        "execve": lambda: _checked(_libc.execve(b"/nonexistent/program", _NOTHING, _NOTHING)),
         "fork": new_process(lambda: _checked(_libc.fork())),
         "fork, the old call": new_process(lambda: _call("fork") if _COLUMN == 0 else _checked(_libc.fork())),
-        "clone": new_process(lambda: _call("clone", _SIGCHLD, 0, 0, 0, 0)),
+        "clone": new_process(lambda: _call("clone", int(signal.SIGCHLD), 0, 0, 0, 0)),
         "kill": lambda: _checked(_libc.kill(node, 0)),
         "kill its group": lambda: _checked(_libc.kill(0, 0)),
         "tkill": lambda: _call("tkill", node, 0),
@@ -247,12 +226,6 @@ def _processes(node: int) -> dict[str, Try]:
         "the node's processors": lambda: os.sched_setaffinity(node, os.sched_getaffinity(node)),
         "the node's priority": lambda: os.setpriority(os.PRIO_PROCESS, node, os.getpriority(os.PRIO_PROCESS, node)),
     }
-
-
-def _execve() -> None:
-    # Of a file that is none, so that the test's control does not end its process.
-    empty = (ctypes.c_char_p * 1)(None)
-    _checked(_libc.execve(b"/nonexistent/program", empty, empty))
 
 
 def _checked(result: int) -> int:
@@ -280,13 +253,10 @@ def _kernel() -> dict[str, Try]:
 
 
 def _itself() -> dict[str, Try]:
-    def executable(protection: int, flags: int = 0x22) -> Try:
+    def executable(protection: int) -> Try:
         def attempt() -> None:
-            if (
-                _libc.mmap(None, ctypes.c_size_t(4096), protection, flags, -1, ctypes.c_long(0))
-                == ctypes.c_void_p(-1).value
-            ):
-                raise OSError(ctypes.get_errno(), "refused")
+            page = _libc.mmap(None, ctypes.c_size_t(4096), protection, 0x22, -1, ctypes.c_long(0))
+            _checked(-1 if page == ctypes.c_void_p(-1).value else 0)
 
         return attempt
 
