@@ -1,9 +1,8 @@
 """The picture inside of the current file, over HTTP, as a page would show it."""
 
 from tests.support.audio_files import mp3, music, wav
-from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually
-from tests.support.http_client import Answer, websocket
+from tests.support.http_client import Answer
 from tests.support.media_server import MediaServer, media
 from tests.support.pictures import JPEG, SVG, flac_with, mp3_with, opus_with, png
 from tests.support.radio_server import radio
@@ -75,18 +74,7 @@ async def test_what_has_none_or_must_not_be_shown(node: RunningNode) -> None:
         (node.folder / name).write_bytes(content)
         await require_none(node, name, words)
     await require_none(node, "missing.flac", "no such file")
-
-
-async def test_of_links_and_not_of_live_streams(node: RunningNode) -> None:
-    sound = music(1.0, 44_100)
     async with MediaServer() as server:
-        await play(node, server.serve("/a.mp3", media(mp3_with(sound, png()))))
+        await play(node, server.serve("/a.mp3", media(mp3_with(music(1.0, 44_100), png()))))
         assert (await artwork(node)).body == png()
-        await play(node, server.serve("/live", radio(mp3(sound))))
-        await node.request("POST", "/v0/players/p/play")
-        async with websocket(node.port, "/v0/players/p/ws"):
-            await until_state(node, "p", lambda state: state["state"] == "playing")
-            before = len(server.requests)
-            assert "live" in message_of_none(await artwork(node))
-        assert len(server.requests) == before
-        await node.request("DELETE", "/v0/players/p")
+        await require_none(node, server.serve("/live", radio(mp3(music(1.0, 44_100)))), "live")

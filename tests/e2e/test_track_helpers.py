@@ -1,21 +1,13 @@
-"""loadtracks, decodetrack and decodetracks, and what players show of their tracks, against a whole node."""
+"""loadtracks and decodetrack against a whole node."""
 
-import asyncio
 import base64
-from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 from lavalink.utils import decode_track as decode_as_client
 
 from tests.support.audio_files import flac, mp3, music, opus, wav
-from tests.support.eventually import eventually
-from tests.support.http_client import connected
-from tests.support.media_server import MediaServer, media, stall
-from tests.support.running_node import RunningNode, running_node
-
-CLOSE = "Connection: close\r\n"  # the node keeps connections for the next request, unless the server does not
+from tests.support.running_node import RunningNode
 
 
 async def test_files_of_several_formats(node: RunningNode) -> None:
@@ -50,28 +42,3 @@ async def test_files_of_several_formats(node: RunningNode) -> None:
         assert base64.b64decode(track["encoded"])[:-8].endswith(probe_name.encode())
         decoded = await node.request("GET", f"/v0/decodetrack?encodedTrack={quote(track['encoded'], safe='')}")
         assert decoded.json() == track
-
-
-async def test_everything_is_closed_after_loading_and_when_a_client_leaves(tmp_path: Path) -> None:
-    song = mp3(music(1.0, 44_100))
-    (tmp_path / "song.mp3").write_bytes(song)
-    async with MediaServer() as server, running_node(tmp_path) as node:
-        url = server.serve("/song.mp3", media(song, headers=CLOSE))
-        broken = server.serve("/text", media(b"no sound " * 10_000, headers=CLOSE))
-
-        async def load(identifier: str) -> Any:
-            return (await node.request("GET", f"/v0/loadtracks?identifier={identifier}")).json()["loadType"]
-
-        await asyncio.gather(load("song.mp3"), load(url))
-        await server.all_gone()
-        assert len(await node.decoders_ready(3)) == 3  # The one for players, its spare, and the one that plays nothing.
-        before = node.open_descriptors()
-        loaded = await asyncio.gather(*map(load, ("song.mp3", url, broken, "/nothing") * 10))
-        assert loaded == ["track", "track", "empty", "empty"] * 10
-        for answer in (stall(), media(song, stall_after=100)) * 3:
-            stuck = server.serve("/stuck", answer)
-            async with connected(node.port) as connection:
-                connection.send_request("GET", f"/v0/loadtracks?identifier={stuck}")
-                await server.requested(len(server.requests) + 1)
-            await server.all_gone()
-        await eventually(lambda: node.open_descriptors() <= before, "everything closed again")
