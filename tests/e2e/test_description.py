@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from tests.support.audio_files import tone, wav
 from tests.support.described import described_answer
@@ -17,11 +19,14 @@ BYTES: Final = wav(tone(440, 0.2))
 ENDLESS: Final = re.compile(r"/(ws|events|stream\.(wav|ogg|mp3))$")
 
 
-async def documents(node: RunningNode) -> tuple[Any, Any]:
-    answers = [await node.request("GET", path) for path in ("/openapi.json", "/asyncapi.json")]
-    assert {(answer.status, answer.header("Content-Type")) for answer in answers} == {(200, "application/json")}
-    openapi, asyncapi = (answer.json() for answer in answers)
-    return openapi, asyncapi
+# The resolver and voice are off, the clip has no picture, and a new player has no track before its first.
+EXPECTED: Final = {
+    "/v0/search": "resolver_disabled",
+    "/v0/resolve": "resolver_disabled",
+    "/v0/players/{player_id}/artwork": "no_artwork",
+    "/v0/players/{player_id}/previous": "no_previous",
+    "/v0/players/{player_id}/voice": "voice_disabled",
+}
 
 
 async def test_every_example_works(tmp_path: Path) -> None:
@@ -30,57 +35,37 @@ async def test_every_example_works(tmp_path: Path) -> None:
     # The player waits for a listener, so that it is where the examples want it.
     config = f'[player]\nfirst_listener_wait_ms = 60000\n[library]\nuploads = "{tmp_path}"\n'
     async with running_node(tmp_path, config) as node:
-        openapi, _ = await documents(node)
+        openapi, _ = [(await node.request("GET", path)).json() for path in ("/openapi.json", "/asyncapi.json")]
         for path, methods in openapi["paths"].items():
             for method, operation in methods.items():
-                for sent, target, headers, body in examples(path, operation):
+                for query, headers, text in examples(operation):
                     names = await arranged(node, path, method)
-                    answer = await asked(node, method.upper(), filled(target, names), headers, filled_body(body, names))
-                    assert answer.status < 400 or answer.json()["code"] in EXPECTED.get(path, ()), (
-                        method,
-                        path,
-                        sent,
-                        answer.body,
-                    )
+                    body = BYTES if text is None else filled(text, names).encode()
+                    answer = await asked(node, method.upper(), filled(path, names), query, headers, body)
+                    is_right = answer.status < 400 or answer.json()["code"] == EXPECTED.get(path)
+                    assert is_right, (method, path, query, text, answer.body)
                     described_answer(openapi, operation, answer)
 
 
-# The resolver and voice are off, the clip has no picture, and a new player has no track before its first.
-EXPECTED: Final = {
-    "/v0/search": ("resolver_disabled",),
-    "/v0/resolve": ("resolver_disabled",),
-    "/v0/players/{player_id}/artwork": ("no_artwork",),
-    "/v0/players/{player_id}/previous": ("no_previous",),
-    "/v0/players/{player_id}/voice": ("voice_disabled",),
-}
-
-
-def examples(path: str, operation: Any) -> list[tuple[str, str, Headers, Any]]:
-    """Requests with every parameter by itself, with all of them, and with every body: a name, target, headers, body."""
+def examples(operation: Any) -> list[tuple[str, Headers, str | None]]:
+    """Requests with every parameter by itself, with all of them, and with every body: a query, headers, and a body as
+    text, or None where it is a sound."""
     given = [parameter for parameter in operation["parameters"] if parameter["in"] != "path"]
     # On /ws a bitrate is one of Opus, which has to be asked for.
     required = [parameter for parameter in given if parameter["required"] or parameter["name"] == "format"]
-    found: list[tuple[str, str, Headers, Any]] = []
-    for chosen in (required, *([*required, parameter] for parameter in given if parameter not in required), given):
-        query = "&".join(
-            f"{parameter['name']}={shown(parameter['example'])}" for parameter in chosen if parameter["in"] == "query"
-        )
-        headers = tuple(
-            (parameter["name"], str(parameter["example"])) for parameter in chosen if parameter["in"] == "header"
-        )
-        found.append((query, f"{path}?{query}" if query else path, headers, None))
     content = operation.get("requestBody", {"content": {}})["content"]
-    if "application/octet-stream" in content:
-        return [(*one[:3], BYTES) for one in found]
-    if content:
-        bodies = content["application/json"]["examples"]
-        found = [(title, path, (), example["value"]) for title, example in bodies.items()]
+    if "application/json" in content:
+        return [("", (), json.dumps(one["value"])) for one in content["application/json"]["examples"].values()]
+    found: list[tuple[str, Headers, str | None]] = []
+    for chosen in (required, *([*required, parameter] for parameter in given if parameter not in required), given):
+        texts = {
+            (parameter["in"], parameter["name"]): json.dumps(parameter["example"], ensure_ascii=False).strip('"')
+            for parameter in chosen
+        }
+        query = "&".join(f"{name}={quote(text)}" for (kind, name), text in texts.items() if kind == "query")
+        headers = tuple((name, text) for (kind, name), text in texts.items() if kind == "header")
+        found.append((f"?{query}" if query else "", headers, None if content else ""))
     return found
-
-
-def shown(example: object) -> str:
-    text = str(example).lower() if isinstance(example, bool) else str(example)
-    return text.replace("+", "%2B").replace(" ", "%20")
 
 
 async def arranged(node: RunningNode, path: str, method: str) -> dict[str, str]:
@@ -90,11 +75,11 @@ async def arranged(node: RunningNode, path: str, method: str) -> dict[str, str]:
     if path == "/v0/players" and method == "post":
         return {}
     await create(node, "tour", "welcome.opus")
-    names = {"player_id": "tour", "track_id": await enqueue(node, "tour", "welcome.opus")}
-    answer = await node.request("POST", "/v0/players/tour/overlays", {"uri": "welcome.opus"})
-    sound = await request(node.port, "POST", "/v0/sounds", body=BYTES)
-    sound_id = sound.json()["uri"].removeprefix("sound:")
-    return {**names, "overlay_id": answer.json()["overlayId"], "sound_id": sound_id}
+    track_id = await enqueue(node, "tour", "welcome.opus")
+    overlay = (await node.request("POST", "/v0/players/tour/overlays", {"uri": "welcome.opus"})).json()
+    sound = (await request(node.port, "POST", "/v0/sounds", body=BYTES)).json()
+    names = {"player_id": "tour", "track_id": track_id, "overlay_id": overlay["overlayId"]}
+    return {**names, "sound_id": sound["uri"].removeprefix("sound:")}
 
 
 def filled(text: str, names: dict[str, str]) -> str:
@@ -103,23 +88,14 @@ def filled(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def filled_body(body: Any, names: dict[str, str]) -> Any:
-    if isinstance(body, dict):
-        return {name: filled_body(value, names) for name, value in body.items()}
-    return filled(body, names) if isinstance(body, str) else body
-
-
-async def asked(node: RunningNode, method: str, target: str, headers: Headers, body: Any) -> Answer:
-    path = target.partition("?")[0]
-    if body is BYTES:
-        return await request(node.port, method, target, headers=headers, body=BYTES)
+async def asked(node: RunningNode, method: str, path: str, query: str, headers: Headers, body: bytes) -> Answer:
     if not ENDLESS.search(path):
-        return await node.request(method, target, body, headers=headers)
+        return await request(node.port, method, path + query, headers=headers, body=body or None)
     if path.endswith(("/ws", "/events")):
         headers = (*headers, *WEBSOCKET_HEADERS)
-        target = re.sub(r"since=[^&]*", "since=0", target)
+        query = re.sub(r"since=[^&]*", "since=0", query)
     async with connected(node.port) as connection:
-        connection.send_request(method, target, headers)
+        connection.send_request(method, path + query, headers)
         return await connection.read_head()
 
 
@@ -129,8 +105,6 @@ async def test_the_page_runs_under_its_own_policy(node: RunningNode) -> None:
     assert (answer.status, answer.header("Content-Type")) == (200, "text/html; charset=utf-8")
     assert policy.startswith("default-src 'none';")
     for kind in ("style", "script"):
-        parts = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
-        hashes = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts]
-        assert [f"'sha256-{one}'" for one in hashes] == re.findall(r"'sha256-[^']+'", policy.split(f"{kind}-src")[1])[
-            :1
-        ]
+        (part,) = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        assert re.findall(r"'sha256-[^']+'", policy.split(f"{kind}-src")[1])[:1] == [f"'sha256-{digest}'"]

@@ -44,16 +44,6 @@ async def values(node: RunningNode) -> dict[tuple[str, ...], float]:
     }
 
 
-async def decoders(node: RunningNode) -> set[tuple[str, ...]]:
-    """The samples that each decoder process has of its own, by name and labels' values."""
-    return {
-        name
-        for name in await values(node)
-        if name[:2] in {("tonearm_process_cpu_seconds_total", "decoder"), ("tonearm_process_resident_bytes", "decoder")}
-        or name[0] == "tonearm_decoder_sessions"
-    }
-
-
 async def test_what_plays_is_counted_with_its_processes_and_a_killed_decoder_too(tmp_path: Path) -> None:
     (tmp_path / "song.wav").write_bytes(wav(tone(440, 30.0)))
     async with running_node(tmp_path, PATIENT) as node:
@@ -82,15 +72,12 @@ async def test_what_plays_is_counted_with_its_processes_and_a_killed_decoder_too
             assert all(process["memoryBytes"] > 1_000_000 for process in processes)
             (decoder,) = (process for process in processes if process["sessions"])
             assert decoder["kind"] == "decoder"
-            await node.decoders_ready(2)
-            before = await decoders(node)
-            assert len(before) == 3 * 2
             os.kill(decoder["pid"], signal.SIGKILL)
 
-            async def is_counted_and_replaced() -> bool:
-                return (await stats_of(node))["decoderExits"] == 1 and await decoders(node) == before
+            async def is_counted() -> bool:
+                return bool((await stats_of(node))["decoderExits"] == 1)
 
-            await eventually(is_counted_and_replaced, "another process has taken its place in the figures")
+            await eventually(is_counted, "the exit is counted")
             assert (await values(node))["tonearm_decoder_exits_total",] == 1
         for player in ("p", "gone"):
             await delete(node, player)
