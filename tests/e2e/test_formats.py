@@ -64,7 +64,7 @@ async def test_every_format_from_a_file_and_over_http(node: RunningNode) -> None
             uris[f"{name}, moved"] = server.serve(f"/to/{len(uris)}", redirect(f"/{name.replace(' ', '-')}"))
         all_heard = await hear_all(node, uris)
     for way, heard in all_heard.items():
-        name, told = way.rpartition(",")[0], f"{way}: {heard.summary}"
+        name, told = way.rpartition(",")[0], f"{way}: {heard.codes}"
         start, end = (event for event in heard.events if event["op"].startswith("Track"))
         assert (start["op"], end["op"]) == ("TrackStart", "TrackEnd"), told
         length_ms = end["track"]["info"]["length"]

@@ -112,29 +112,15 @@ class Tape(SocketReader):
                     found.append(event)
             return bool(found)
 
-        await self.until_there(is_there, lambda: f"{op} with {fields}; what came is {self.summary()}")
+        await self.until_there(
+            is_there, lambda: f"{op} with {fields}; what came is {[event['op'] for event in self.events]}"
+        )
         return found[0]
-
-    def summary(self) -> list[str]:
-        """The events in short, one text each: the kind, and what distinguishes it. Without the coming and going of
-        listeners, which are other clients' doing, and without the tags that are read when the node has time."""
-        return [summary(event) for event in self.events if event["op"] not in ("ListenersChange", "QueueDetails")]
 
     def _take(self, message: aiohttp.WSMessage) -> None:
         assert message.type is aiohttp.WSMsgType.TEXT, message
         check_event(message.data)
         self.events.append(json.loads(message.data))
-
-
-def summary(event: EventFields) -> str:
-    """Such as `TrackStart one`, `TrackEnd one finished`, `PlayerUpdate idle`, `QueueUpdate 0`."""
-    parts = [event["op"]]
-    if "track" in event and event["op"] != "PlayerState":
-        parts.append(event["track"]["info"]["title"])
-    parts += [str(event[name]) for name in ("reason", "state", "length", "mode") if name in event]
-    if "error" in event:
-        parts.append(event["error"]["code"])
-    return " ".join(parts)
 
 
 def listening(node: RunningNode, player: str) -> AbstractAsyncContextManager[Ear]:
