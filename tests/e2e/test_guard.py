@@ -143,7 +143,7 @@ async def test_where_private_networks_are_allowed_all_but_the_nodes_own_port_is_
         MediaServer() as server,
         running_node(tmp_path, private, arguments=("--host", "0.0.0.0"), variables=internet.variables) as node,
     ):
-        literal = ["127.1", "2130706433", "[::ffff:127.0.0.1]", "localhost", "0", "127.0.0.1.", "①②⑦.⓪.⓪.①", "ⓛocalhoſt"]
+        literal = ["127.1", "[::ffff:127.0.0.1]", "localhost", "0", "127.0.0.1.", "①②⑦.⓪.⓪.①", "ⓛocalhoſt"]
         own = [f"http://{text}:{node.port}/info" for text in (*literal, "127.0.0.2", PUBLIC)]
         for uri in own:
             answer = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
