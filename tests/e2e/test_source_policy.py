@@ -30,7 +30,7 @@ async def refused(node: RunningNode, uri: str, headers: Headers = ()) -> tuple[i
 
 async def test_patterns_and_hosts(tmp_path: Path) -> None:
     policy = {
-        "blocked": ["secret", r"^evil\.example$", r"token=\d"],
+        "blocked": ["secret", r"^evil\.example$"],
         "allowed": ["music"],
         "allowed_hosts": ["127.0.0.1", ".radio.example"],
     }
@@ -43,10 +43,8 @@ async def test_patterns_and_hosts(tmp_path: Path) -> None:
         await create(node, "queue", server.url("/song.wav"))
         for uri in (
             server.url("/%73ecret.wav"),  # secret, written in another way
-            server.url("/song.wav?token=1"),
             "http://EVIL.example./music",
             "http://other.example/?music",  # allowed is not looked for in the query
-            "/elsewhere/song.wav",
         ):
             status, code, message = await refused(node, uri)
             assert (status, code) == (403, "source_blocked"), uri
