@@ -17,9 +17,10 @@ from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
 from tests.support.e2e_sockets import following, listening
-from tests.support.eventually import Changes
+from tests.support.eventually import Changes, eventually
 from tests.support.examples import SEED
 from tests.support.http_client import Answer
+from tests.support.processes import is_alive
 from tests.support.running_node import RunningNode, running_node, start_node
 
 CONFIG = '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\n'
@@ -28,12 +29,14 @@ KILLS = int(os.environ.get("FUZZ_KILLS") or 3)
 
 @asynccontextmanager
 async def killed_node(folder: Path, config: str = CONFIG) -> AsyncIterator[RunningNode]:
-    """A node that ends by SIGKILL."""
+    """A node that ends by SIGKILL, which no process of it outlives."""
     node = await asyncio.to_thread(start_node, folder, config)
     try:
         yield node
+        processes = node.template_pids() | node.decoder_pids()
     finally:
         await asyncio.to_thread(node.kill)
+    await eventually(lambda: not any(map(is_alive, processes)), "all are gone")
 
 
 async def record(node: RunningNode, player: str) -> Any:
@@ -54,6 +57,7 @@ async def test_a_killed_node_has_its_players_again_where_they_would_be(tmp_path:
         await patch(node, "p", "crossfade", {"durationMs": 300})
         await delete(node, "gone")
         await until_state(node, "p", lambda now: now["state"] == "playing")
+        assert len(node.template_pids() | await node.decoders_ready(2)) >= 3
         assert (await node.request("PATCH", "/v0/players/p/position", {"position": 20_000})).status == 204
         before = await until_state(node, "p", lambda now: now["position"] > 20_500)
         seen_s = time.monotonic()

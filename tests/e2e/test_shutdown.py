@@ -10,9 +10,9 @@ from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
 from tests.support.http_client import TEXT, connected, websocket
 from tests.support.media_server import MediaServer, media, stall
-from tests.support.processes import exists, is_alive
+from tests.support.processes import exists
 from tests.support.public_address import PublicNode, watching
-from tests.support.running_node import running_node, start_node
+from tests.support.running_node import running_node
 
 
 async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
@@ -66,21 +66,6 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path) -> None:
         assert not any("ERROR" in line or "Traceback" in line for line in node.log)
         assert node.log[-1].endswith(" stopped\n")
     assert list(temporary.iterdir()) == []
-
-
-async def test_nothing_outlives_a_node_that_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(tone(440, 20.0)))
-    node = start_node(tmp_path, "[decoder]\nprocesses = 2\n")
-    try:
-        await create(node, "playing", "song.wav")
-        processes = node.template_pids() | await node.decoders_ready(2)
-        assert len(processes) == 3
-        async with listening(node, "playing") as ear:
-            await ear.frames_heard(5)
-            node.kill()
-        await eventually(lambda: not any(map(is_alive, processes)), "all are gone")
-    finally:
-        node.kill()
 
 
 async def test_an_idle_node_holds_no_more_than_in_the_beginning(tmp_path: Path) -> None:
