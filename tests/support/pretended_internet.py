@@ -24,22 +24,19 @@ import pathlib
 import socket
 
 FOLDER = pathlib.Path(__file__).parent
-LOOKUPS = {}
 system_getaddrinfo = socket.getaddrinfo
 system_is_global = ipaddress.IPv4Address.is_global
 
 
 def getaddrinfo(host, port, family=0, type=0, proto=0, flags=0):
-    names = json.loads((FOLDER / "names.json").read_text())
-    if host not in names:
+    answers, lookups = FOLDER / f"{host}.json", FOLDER / f"{host}.lookups"
+    if not answers.exists():
         return system_getaddrinfo(host, port, family, type, proto, flags)
-    LOOKUPS[host] = LOOKUPS.get(host, 0) + 1
-    (FOLDER / f"{host}.lookups").write_text(str(LOOKUPS[host]))
-    answers = names[host]
-    found = []
-    for address in answers[min(LOOKUPS[host], len(answers)) - 1]:
-        found += system_getaddrinfo(address, port, 0, type, proto, socket.AI_NUMERICHOST)
-    return found
+    with lookups.open("a") as file:
+        file.write("x")
+    told = json.loads(answers.read_text())
+    found = told[min(lookups.stat().st_size, len(told)) - 1]
+    return [one for text in found for one in system_getaddrinfo(text, port, 0, type, proto, socket.AI_NUMERICHOST)]
 
 
 socket.getaddrinfo = getaddrinfo
@@ -52,24 +49,14 @@ class PretendedInternet:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._names: dict[str, list[list[str]]] = {}
         self.variables = python_path(folder)
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE.replace("PUBLIC", PUBLIC))
-        self._write()
 
-    def name(self, host: str, *answers: list[str]) -> str:
+    def name(self, host: str, *answers: list[str]) -> None:
         """Lets `host` have these addresses: one list for each lookup, the last one for all that follow."""
-        self._names[host] = list(answers)
-        self._write()
-        return host
+        (self._folder / f"{host}.json").write_text(json.dumps(answers))
 
     def lookups(self, host: str) -> int:
-        """How many times the node has looked `host` up."""
-        try:
-            return int((self._folder / f"{host}.lookups").read_text())
-        except FileNotFoundError:
-            return 0
-
-    def _write(self) -> None:
-        (self._folder / "names.json").write_text(json.dumps(self._names))
+        """How many times the node has looked `host` up, at least once."""
+        return (self._folder / f"{host}.lookups").stat().st_size
