@@ -38,8 +38,10 @@ async def test_every_example_works(tmp_path: Path) -> None:
         openapi, _ = [(await node.request("GET", path)).json() for path in ("/openapi.json", "/asyncapi.json")]
         for path, methods in openapi["paths"].items():
             for method, operation in methods.items():
+                names: dict[str, str] = {}
                 for query, headers, text in examples(operation):
-                    names = await arranged(node, path, method)
+                    if method != "get" or not names:
+                        names = await arranged(node, path, method)
                     body = BYTES if text is None else filled(text, names).encode()
                     answer = await asked(node, method.upper(), filled(path, names), query, headers, body)
                     is_right = answer.status < 400 or answer.json()["code"] == EXPECTED.get(path)
