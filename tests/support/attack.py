@@ -52,6 +52,7 @@ _X32_GETPID: Final = 0x40000000 + 39
 _PTRACE_PEEKDATA: Final = 2
 _PR_SET_DUMPABLE: Final = 4
 _ADDRESS: Final = struct.pack("=HHIQ", socket.AF_INET, socket.htons(9), socket.htonl(0x7F000001), 0)
+_ADDRESS_BUFFER: Final = ctypes.create_string_buffer(_ADDRESS)
 
 _libc: Final = ctypes.PyDLL(None, use_errno=True)  # forks must come back with the interpreter's lock
 _libc.syscall.restype = ctypes.c_long
@@ -150,21 +151,26 @@ def _files(node: int) -> dict[str, Try]:
 
 
 def _sockets() -> dict[str, Try]:
-    def on_a_socket(use: Callable[[socket.socket], object]) -> Try:
+    def on_a_socket(use: Callable[[int], object]) -> Try:
         def attempt() -> None:
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
-                use(made)
+                use(made.fileno())
 
         return attempt
 
+    def on_an_address(call: Callable[..., int], *arguments: object) -> Try:
+        """Around Python, whose own connect may have been replaced, and whose audit hook does not see this one."""
+        return on_a_socket(lambda made: _checked(call(made, *arguments)))
+
     fast_open = 0x20000000  # MSG_FASTOPEN: connects without connect
+    message = struct.pack("=7Q", ctypes.addressof(_ADDRESS_BUFFER), len(_ADDRESS), 0, 0, 0, 0, 0)
     return {
         "an IPv4 TCP socket": on_a_socket(lambda made: None),
-        "connect": on_a_socket(_really_connect),
-        "bind": on_a_socket(lambda made: _checked(_libc.bind(made.fileno(), _ADDRESS, len(_ADDRESS)))),
-        "listen": on_a_socket(lambda made: made.listen()),
-        "TCP Fast Open": on_a_socket(lambda made: _with_address(made, fast_open)),
-        "an addressed message": on_a_socket(lambda made: _message_with_address(made, fast_open)),
+        "connect": on_an_address(_libc.connect, _ADDRESS, len(_ADDRESS)),
+        "bind": on_an_address(_libc.bind, _ADDRESS, len(_ADDRESS)),
+        "listen": on_an_address(_libc.listen, 1),
+        "TCP Fast Open": on_an_address(_libc.sendto, b"x", 1, fast_open, _ADDRESS, len(_ADDRESS)),
+        "an addressed message": on_an_address(_libc.sendmsg, message, fast_open),
         "an IPv6 socket": lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close(),
         "UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close(),
         "MPTCP": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).close(),
@@ -175,21 +181,6 @@ def _sockets() -> dict[str, Try]:
         "socketpair": lambda: socket.socketpair(),
         "pipe": lambda: os.pipe(),
     }
-
-
-def _really_connect(made: socket.socket) -> None:
-    """Python's own connect may have been replaced, and the audit hook does not see this one."""
-    _checked(_libc.connect(made.fileno(), _ADDRESS, len(_ADDRESS)))
-
-
-def _message_with_address(made: socket.socket, flags: int) -> None:
-    address = ctypes.create_string_buffer(_ADDRESS)
-    message = struct.pack("=7Q", ctypes.addressof(address), len(_ADDRESS), 0, 0, 0, 0, 0)
-    _checked(_libc.sendmsg(made.fileno(), message, flags))
-
-
-def _with_address(made: socket.socket, flags: int) -> None:
-    _checked(_libc.sendto(made.fileno(), b"x", 1, flags, _ADDRESS, len(_ADDRESS)))
 
 
 def _processes(node: int) -> dict[str, Try]:
