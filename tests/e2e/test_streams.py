@@ -8,11 +8,15 @@ import time
 import aiohttp
 import av
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
-from tests.support.audio_files import tone, wav
-from tests.support.e2e_players import create, enqueue
+from tests.support.audio_files import music, tone, wav
+from tests.support.e2e_players import create, enqueue, state
+from tests.support.e2e_sockets import listening
+from tests.support.http_client import websocket
 from tests.support.running_node import RunningNode
+from tonearm.protocol.framing import HEADER
 
 
 def decoded_file(data: bytes, file_format: str) -> NDArray[np.float64]:
@@ -65,3 +69,27 @@ async def test_titles_and_a_burst_come_in_streams(node: RunningNode) -> None:
         samples = decoded_file(await recorded(f"{stream}.{kind}", 0.6), kind)
         assert burst_s - 0.1 <= len(samples) / 48_000 <= burst_s + time.monotonic() - begun_s + 0.1
         assert np.abs(samples[:4_800]).max() > 30
+
+
+@pytest.mark.timing
+async def test_a_listener_that_stood_still_is_late_by_no_more_than_it_asked_for(node: RunningNode) -> None:
+    """What its own kernel has taken comes first, then a gap, then frames that were 200 ms old at most as it went on."""
+    (node.folder / "song.wav").write_bytes(wav(music(10.0)))
+    await create(node, "p", "song.wav")
+    target = "/v0/players/p/ws?header=1&maxLatencyMs=200&format="
+    async with (
+        websocket(node.port, target + "pcm", receive_buffer_bytes=4096) as still_pcm,
+        websocket(node.port, target + "opus", receive_buffer_bytes=4096) as still_opus,
+        listening(node, "p") as ear,
+    ):
+        await ear.frames_heard(150)
+        for still in (still_pcm, still_opus):
+            newest = (await state(node, "p"))["quality"]["framesSent"]
+            numbers = [0]
+            while numbers[-1] < newest:
+                numbers.append(HEADER.unpack_from((await still.read_frame()).payload)[3])
+            # The kernels of both sides may take some more in the middle, which makes a gap of its own.
+            *_, last_gap = (place for place, number in enumerate(numbers) if place and number > numbers[place - 1] + 1)
+            # What the client and the kernel had taken already: of PCM a few frames, of packets a second at most.
+            assert last_gap < 100
+            assert newest - numbers[last_gap] <= 10 + 1, "200 ms, and the frame that comes first"
