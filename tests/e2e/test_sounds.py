@@ -50,8 +50,11 @@ async def test_a_sound_is_played_wherever_a_uri_can_stand(tmp_path: Path) -> Non
         async with following(node, "music") as tape, listening(node, "music") as ear:
             await ear.frames_heard(5)
             body = {"overlays": [{"uri": uri, "duckDb": -18}, {"uri": uri}]}
-            assert (await node.request("POST", "/v0/players/music/overlays", body)).status == 201
-            assert (await tape.until("OverlayEnd"))["reason"] == "finished"
+            overlay_ids = (await node.request("POST", "/v0/players/music/overlays", body)).json()["overlayIds"]
+            ends = [await tape.until("OverlayEnd", reason="finished") for _ in overlay_ids]
+            assert {end["overlayId"] for end in ends} == set(overlay_ids)
+            gone = await node.request("GET", f"/v0/players/music/overlays/{overlay_ids[0]}")
+            assert refusal(gone) == (404, "overlay_not_found")
             # What plays it plays on when it ends; then it is gone, with a hint.
             assert (await node.request("PUT", "/v0/players/music/track", {"uri": uri})).status == 201
             await tape.until("TrackStart")
