@@ -71,7 +71,7 @@ async def output_of(process: Process) -> str:
 @needs("curl")
 async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
     (listen_command,) = (shlex.split(block) for block in blocks("", TOUR_TEXT) if " listen " in block)
-    raw = tmp_path / "tour.raw"
+    raw, second = tmp_path / "tour.raw", FRAMES_PER_SECOND * FRAME_BYTES
     async with node_of_the_tour(tmp_path) as node, AsyncExitStack() as programs:
 
         async def paste(block: int) -> tuple[list[int], str]:
@@ -93,9 +93,7 @@ async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
         ]
         assert events.stdout is not None
         snapshot = json.loads(await events.stdout.readline())
-        await eventually(
-            lambda: raw.exists() and raw.stat().st_size >= FRAMES_PER_SECOND * FRAME_BYTES, "a second of sound"
-        )
+        await eventually(lambda: raw.exists() and raw.stat().st_size >= second, "a second of sound")
         assert terminal.stdout is not None
         async with asyncio.timeout(PATIENCE_S):
             while b"Welcome" not in (line := await terminal.stdout.readline()):

@@ -28,9 +28,9 @@ KILLS = int(os.environ.get("FUZZ_KILLS") or 3)
 
 
 @asynccontextmanager
-async def killed_node(folder: Path, config: str = CONFIG) -> AsyncIterator[RunningNode]:
+async def killed_node(folder: Path) -> AsyncIterator[RunningNode]:
     """A node that ends by SIGKILL, which no process of it outlives."""
-    node = await asyncio.to_thread(start_node, folder, config)
+    node = await asyncio.to_thread(start_node, folder, CONFIG)
     try:
         yield node
         processes = node.template_pids() | node.decoder_pids()

@@ -37,7 +37,6 @@ class Visit(NamedTuple):
     """The bytes that one client sends, piece by piece, and whether it waits for an answer to the first of them, and
     whether it resets the connection at its end."""
 
-    seed: int
     pieces: tuple[bytes, ...]
     waits_for_upgrade: bool
     resets: bool
@@ -55,7 +54,7 @@ def visit(seed: int) -> Visit:
         pieces[-1] = pieces[-1][: dice.randrange(len(pieces[-1]) + 1)]
     if dice.random() < 0.1:
         pieces = [b"".join(pieces)]
-    return Visit(seed, tuple(pieces), len(pieces) > 1 and not is_upgrade_strange, dice.random() < 0.5)
+    return Visit(tuple(pieces), len(pieces) > 1 and not is_upgrade_strange, dice.random() < 0.5)
 
 
 def _upgrade(dice: random.Random, *, is_strange: bool) -> bytes:
