@@ -168,7 +168,11 @@ async def test_artwork_is_shown_where_there_is_one_and_not_tried_again_for_stran
     await create(public, "club-2")
     for player in ("club-1", "hidden", "radio"):
         await create(public, player, "cover.flac")
-    await eventually_has_artwork(public, "club-1")
+
+    async def is_opened() -> bool:
+        return (await public.ask("/club-1/artwork")).status == 200
+
+    await eventually(is_opened, "the file is opened")
     picture = await public.ask("/club-1/artwork?1")
     assert (picture.status, picture.header("Content-Type"), picture.body) == (200, "image/png", png())
     known = await public.ask("/club-1/artwork", headers=(("If-None-Match", str(picture.header("ETag"))),))
@@ -187,19 +191,11 @@ async def test_artwork_is_shown_where_there_is_one_and_not_tried_again_for_stran
     assert (await public.ask("/radio/artwork")).status == 404
 
 
-async def eventually_has_artwork(public: PublicNode, player: str) -> None:
-    async def has() -> bool:
-        return (await public.ask(f"/{player}/artwork")).status == 200
-
-    await eventually(has, "the file is opened")
-
-
 async def test_the_page_lists_the_players_and_takes_nothing_from_elsewhere(public: PublicNode) -> None:
     assert "Nothing is on air" in (await public.ask("/")).body.decode()
     await create(public, "club:1")  # not listed: it does not begin with club-
     await create(public, "radio", "cover.flac", metadata={"station": {"name": "<script>alert(1)</script>"}})
     await create(public, "club-a:b")
-    await eventually_has_artwork(public, "radio")
 
     async def shown() -> bool:
         return 'src="./radio/artwork"' in (await public.ask("/")).body.decode()
