@@ -40,54 +40,55 @@ def first(title: str | None = None, author: str = "", length_ms: int = 0) -> lis
     return [replace(FIRST, title=title, author=author, length_ms=length_ms)]
 
 
-FEEDS: list[tuple[str | bytes, str, list[Listed]]] = [
-    # RSS 2.0 and Apple's elements for podcasts; VLC, mpv (by yt-dlp) and every podcast player read these so.
-    (rss(f"<title>One</title>{ONE}"), "The Show", first("One")),
-    (rss(f"{ONE}<itunes:duration>1:02:03</itunes:duration>"), "The Show", first(None, "", 3_723_000)),
-    (rss(f"{ONE}<itunes:duration>02:03</itunes:duration>"), "The Show", first(None, "", 123_000)),
-    (rss(f"{ONE}<itunes:duration>123</itunes:duration>"), "The Show", first(None, "", 123_000)),
-    (rss(f"{ONE}<itunes:duration>about an hour</itunes:duration>"), "The Show", first()),
-    (rss(f"{ONE}<itunes:author>Her</itunes:author><itunes:title>Two</itunes:title>"), "The Show", first("Two", "Her")),
-    (rss(f"<title>One</title><itunes:title>Other</itunes:title>{ONE}"), "The Show", first("One")),
-    (rss(f"<title><![CDATA[A & B <3]]></title>{ONE}"), "The Show", first("A & B <3")),
-    (rss(f"<title>A &amp;#8217; B</title>{ONE}"), "The Show", first("A &#8217; B")),
-    (rss("<title>News</title><link>http://a.example/</link>", ONE), "The Show", first()),
-    (rss(f'<enclosure url="http://a.example/c.jpg" type="image/jpeg"/>{ONE}'), "The Show", first()),
-    (rss('<enclosure url="http://a.example/c.pdf" type="application/pdf"/>', ONE), "The Show", first()),
-    (rss('<enclosure url=" http://a.example/1.mp3 "/>'), "The Show", first()),
-    (rss('<media:content url="http://a.example/1.mp3" type="audio/mpeg"/>'), "The Show", first()),
-    (rss(f'<media:content url="http://a.example/c" medium="image"/>{ONE}'), "The Show", first()),
-    (rss('<media:content url="http://a.example/c" medium="image"/>', ONE), "The Show", first()),  # WordPress
-    (rss('<media:content url="http://a.example/1.mp3" medium="audio"/>'), "The Show", first()),
-    (rss('<media:group><media:content url="http://a.example/1.mp3"/></media:group>'), "The Show", first()),
-    (rss(f"{ONE}<enclosure url='http://a.example/2.mp3'/>"), "The Show", first()),
-    (rss(ONE, channel="<image><title>No</title></image><title> The Show </title>"), "The Show", first()),
-    (rss(f"<title>\u00fc</title>{ONE}").replace('"1.0"?', '"1.0" encoding="windows-1252"?').encode("cp1252"),
-     "The Show", first("ü")),
-    (rss(f"<title>ü</title>{ONE}").encode("utf-16"), "The Show", first("ü")),
-    (b"\xef\xbb\xbf\r\n" + rss(ONE).encode(), "The Show", first()),  # feedparser takes it, as what follows
-    (rss(f"<title>Caf&eacute; &amp; &none; B</title>{ONE}"), "The Show", first("Café & &none; B")),  # HTML's names
-    (rss(ONE).replace("<rss", "\n<!-- <playlist> -->\n<?xml-stylesheet href='x'?>\n<rss"), "The Show", first()),
-    (rss(ONE).replace("</channel></rss>", "<item>&</item>"), "The Show", first()),  # what stands before the damage
-    ('<rdf:RDF xmlns:rdf="x"><channel><title>Old</title></channel><item>' + ONE + "</item></rdf:RDF>", "Old", first()),
+COVER = "http://a.example/cover.jpg"
+SONG = "<location>http://a.example/1.mp3</location>"
+PICTURED = '<itunes:image href="http://a.example/2.jpg"/>'
+# RSS 2.0 and Apple's elements for podcasts; VLC, mpv (by yt-dlp) and every podcast player read these so.
+SHOWS: list[tuple[str | bytes, list[Listed]]] = [
+    (rss(f"{ONE}<itunes:duration>1:02:03</itunes:duration>"), first(None, "", 3_723_000)),
+    (rss(f"{ONE}<itunes:duration>02:03</itunes:duration>"), first(None, "", 123_000)),
+    (rss(f"{ONE}<itunes:duration>about an hour</itunes:duration>"), first()),
+    (rss(f"{ONE}<itunes:author>Her</itunes:author><itunes:title>Two</itunes:title>"), first("Two", "Her")),
+    (rss(f"<title>One</title><itunes:title>Other</itunes:title>{ONE}"), first("One")),
+    (rss(f"<title><![CDATA[A & B <3]]></title>{ONE}"), first("A & B <3")),
+    (rss("<title>News</title><link>http://a.example/</link>", ONE), first()),
+    (rss('<enclosure url="http://a.example/c.pdf" type="application/pdf"/>', ONE), first()),
+    (rss('<media:content url=" http://a.example/1.mp3 " type="audio/mpeg"/>'), first()),
+    (rss('<media:content url="http://a.example/c" medium="image"/>', ONE), first()),  # WordPress
+    (rss('<media:group><media:content url="http://a.example/1.mp3"/></media:group>'), first()),
+    (rss(ONE, channel="<image><title>No</title></image><title> The Show </title>"), first()),
+    (rss(f"<title>ü</title>{ONE}").replace('"1.0"?', '"1.0" encoding="windows-1252"?').encode("cp1252"), first("ü")),
+    (b"\xef\xbb\xbf\r\n" + rss(ONE).encode(), first()),  # feedparser takes it, as what follows
+    (rss(f"<title>Caf&eacute; &amp; &none; B</title>{ONE}"), first("Café & &none; B")),  # HTML's names
+    (rss(ONE).replace("<rss", "\n<!-- <playlist> -->\n<?xml-stylesheet href='x'?>\n<rss"), first()),
+    (rss(ONE).replace("</channel></rss>", "<item>&</item>"), first()),  # what stands before the damage
+    (rss(f"<dc:creator xmlns:dc='d'>admin</dc:creator>{ONE}<itunes:author>Her</itunes:author>"), first(None, "Her")),
+    (rss(PICTURED + ONE, ONE, channel=f'<title>The Show</title><itunes:image href="{COVER}"/>'),
+     [replace(FIRST, artwork="http://a.example/2.jpg"), replace(FIRST, artwork=COVER)]),
+    ('<rdf:RDF xmlns:rdf="x"><channel><title>The Show</title></channel><item>' + ONE + "</item></rdf:RDF>", first()),
     # Atom, RFC 4287, 4.2.7.2.
     (atom('<title>One</title><author><name>Her</name></author><link rel="enclosure" href="http://a.example/1.mp3"/>'),
-     "The Show", first("One", "Her")),
-    (atom('<link href="http://a.example/page"/><link rel="enclosure" type="audio/ogg" href="http://a.example/1.mp3"/>'),
-     "The Show", first()),
+     first("One", "Her")),
+    (atom(f'<link href="http://a.example/page"/><media:thumbnail xmlns:media="m" url="{COVER}"/>'
+          '<link rel="enclosure" type="audio/ogg" href="http://a.example/1.mp3"/>'), [replace(FIRST, artwork=COVER)]),
+]  # fmt: skip
+FEEDS: list[tuple[str | bytes, str, list[Listed]]] = [
+    *((text, "The Show", entries) for text, entries in SHOWS),
     # ASX 3, Microsoft's "Windows Media Metafile Elements Reference"; ffmpeg and VLC read it as loosely.
-    (asx('<REF HREF="http://a.example/1.mp3"/>'), "", first()),
-    (asx("<ref href = 'http://a.example/1.mp3' />"), "", first()),
-    (asx("<Ref href=http://a.example/1.mp3 />"), "", first()),
+    (asx("<Ref HREF = http://a.example/1.mp3 />"), "", first()),
     (asx('<title>A & B &amp; C</title><author>Her</author><duration value="00:01:02.5"/>'
          '<ref href="http://a.example/1.mp3"/><ref href="http://mirror.example/1.mp3"/>'), "",
      first("A & B & C", "Her", 62_000)),
-    (asx('<ref href="http://a.example/1?a=1&b=2"/>'), "", [Listed("http://a.example/1?a=1&b=2", is_uri=True)]),
+    (asx("<ref href='http://a.example/1?a=1&b=2' />"), "", [Listed("http://a.example/1?a=1&b=2", is_uri=True)]),
     (asx('<ref href="http://a.example/1.mp3"/>', before="<TITLE>The List</TITLE><AUTHOR>Her</AUTHOR>"), "The List",
      first(None, "Her")),
     ('<asx version="3"><entryref href="http://a.example/1.mp3"/></asx>', "", first()),
     ("[Reference]\nRef1=http://a.example/1.mp3\nRef2=mms://a.example/1\n", "",
      [replace(FIRST, is_uri=False), Listed("mms://a.example/1")]),
+    (f"<playlist><trackList><track>{SONG}<creator>Her</creator><image>{COVER}</image></track></trackList></playlist>",
+     "", [replace(FIRST, author="Her", artwork=COVER)]),
+    (f'#EXTM3U\n#EXTINF:-1 tvg-logo="{COVER}",Radio\nhttp://a.example/1', "",
+     [Listed("http://a.example/1", "Radio", artwork=COVER)]),
 ]  # fmt: skip
 
 
@@ -99,36 +100,9 @@ def test_what_is_read(text: str | bytes, name: str, entries: list[Listed]) -> No
     assert looks_like_playlist(data[:1024], "feed", "application/octet-stream")
 
 
-async def test_pictures_and_authors_of_entries_are_kept(server: MediaServer) -> None:
-    two = '<enclosure url="http://a.example/2.mp3"/>'
-    song = "<location>http://a.example/1.mp3</location>"
-    cover, other = "http://a.example/cover.jpg", "http://a.example/2.jpg"
-    for text, facts in (
-        (
-            rss(f"<creator>Her</creator>{ONE}", f'<itunes:image href="{other}"/>{two}',
-                channel=f'<title>S</title><itunes:image href="{cover}"/>'),
-            [("Her", cover), ("", other)],
-        ),
-        (atom(f'<media:thumbnail xmlns:media="m" url="{cover}"/><link rel="enclosure" href="http://a.example/1.mp3"/>'),
-         [("", cover)]),
-        (f"<playlist><trackList><track>{song}<creator>Her</creator><image>{cover}</image></track></trackList></playlist>",
-         [("Her", cover)]),
-        (f'#EXTM3U\n#EXTINF:-1 tvg-logo="{cover}",Radio\nhttp://a.example/1\nhttp://a.example/2',
-         [("", cover), ("", None)]),
-        (rss(f"<dc:creator xmlns:dc='d'>admin</dc:creator>{ONE}<itunes:author>Her Show</itunes:author>"),
-         [("Her Show", None)]),
-        (rss(f'<itunes:image href="file:///etc/passwd"/>{ONE}'), [("", None)]),
-    ):  # fmt: skip
-        listed = await playlist_of(server.serve("/feed.xml", media(text.encode(), content_type="text/xml")))
-        assert [(entry.author, entry.artwork_url) for entry in listed.entries] == facts
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["<html><body><rss>", "<opml><body/></opml>", "<MPD><rss/></MPD>", "<svg/>", "<!-- <rss> -->", "<rssx >", "rss"],
-)
-def test_what_is_none(text: str) -> None:
-    assert not looks_like_playlist(text.encode(), "feed", "text/xml")
+def test_what_is_none() -> None:
+    for text in ("<html><body><rss>", "<opml/>", "<MPD><rss/></MPD>", "<svg/>", "<!-- <rss> -->", "<rssx >", "rss"):
+        assert not looks_like_playlist(text.encode(), "feed", "text/xml")
 
 
 BILLION = "<!DOCTYPE rss [<!ENTITY a 'aaaaaaaaaa'>" + "".join(
@@ -141,15 +115,14 @@ HOSTILE: list[tuple[str, FailureCode, str]] = [
     (rss(ONE).replace("<rss", '<!DOCTYPE rss [<!ENTITY % x SYSTEM "http://127.0.0.1/x.dtd"> %x;]><rss'),
      FailureCode.CORRUPT, "document type"),
     (rss("<title>News</title>"), FailureCode.EMPTY, "no podcast"),
-    (atom("<title>News</title>"), FailureCode.EMPTY, "no podcast"),
-    ("<rss>", FailureCode.CORRUPT, "XML"),
     (rss() + "<rss>", FailureCode.CORRUPT, "XML"),
     ('<?xml version="1.0" encoding="x"?><playlist/>', FailureCode.CORRUPT, "XML"),
     (asx("<title>x</title>"), FailureCode.EMPTY, "no entries"),
-    (rss('<enclosure url="file:///etc/passwd"/>'), FailureCode.EMPTY, "no entry that this node may play"),
     (asx('<ref href="file:///etc/passwd"/>', '<ref href="mms://a.example/x"/>'), FailureCode.EMPTY, "may play"),
-    (rss(f'<enclosure url="http://a.example/{"x" * 9000}"/>'), FailureCode.EMPTY, "may play"),
     (rss(f'<enclosure url="http://a.example/{"x" * 3_000_000}"/>'), FailureCode.LIMIT_EXCEEDED, "no entry in its"),
+    ("#EXTM3U\n", FailureCode.EMPTY, ""),
+    ("#EXTM3U\nfile:///a\nC:\\b.mp3\n", FailureCode.EMPTY, "may play"),
+    ("#EXTM3U\n#EXT-X-VERSION:3\n" + "a.ts\n" * 8_000_000, FailureCode.LIMIT_EXCEEDED, "KiB"),
     ("#EXTM3U\nhttp://a.example/" + "x" * 3_000_000, FailureCode.LIMIT_EXCEEDED, "no entry in its"),
 ]  # fmt: skip
 
@@ -159,6 +132,7 @@ async def test_what_is_refused_and_why(server: MediaServer, text: str, code: Fai
     told = await failure_of(server.serve("/feed", media(text.encode(), content_type="text/xml")))
     assert told.code is code
     assert reason in told.message
+    assert server.replies[0].sent_bytes < 20_000_000
 
 
 @pytest.mark.parametrize(
@@ -167,39 +141,44 @@ async def test_what_is_refused_and_why(server: MediaServer, text: str, code: Fai
         "<rss>" + "<a>" * 300_000,
         "<rss><channel><title>" + "x" * 1_000_000,
         "<rss><channel>" + "<item a='1'/>" * 70_000,
-        rss(*[ONE] * 10_000),
         rss("<title>" + "<b/>x" * 150_000 + "</title>" + ONE),
-        "<asx>" + "<" * 1_000_000,
-        "<asx>" + "<ref " * 200_000,
-        "<asx>" + "<ref href=" * 100_000,
+        *("<asx>" + text for text in ("<" * 1_000_000, "<ref href=" * 100_000, "<ref" + " " * 1_000_000)),
         "<asx><entry>" + "<ref href='x" * 80_000,
-        "<asx>" + "<ref" + " " * 1_000_000,
         "<asx>" + "&amp;" * 200_000,
         "<!--" * 250_000,
         "<" + "?" * 1_000_000,
+        "x\n" * 500_000,
+        "#EXTINF:" + '"' * 1_000_000 + "\nx",
+        "[playlist]\n" + "".join(f"File{number}=x\n" for number in range(80_000)),
+        *(f"x\n{text * 1_000_000}x\nTRACK 01 AUDIO\n" for text in "\n "),
+        "TRACK" + " " * 1_000_000 + "\nTRACK 01 AUDIO\n" * 65_000,
+        'FILE "' + "a" * 1_000_000 + "\nTRACK 01 AUDIO\nINDEX 01 00:00:00",
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_large_one_takes_no_time_to_speak_of(text: str) -> None:
     begun_s = time.process_time()
     looks_like_playlist(text.encode(), "x", None)
     with contextlib.suppress(PlayError):
         assert len(parse_listing(text.encode()).entries) <= 500
-    assert time.process_time() - begun_s < 3
+    assert time.process_time() - begun_s < 2
 
 
-@pytest.mark.parametrize(
-    ("name", "content_type"),
-    [("feed", "application/rss+xml"), ("feed", "text/xml; charset=utf-8"), ("feed.xml", "text/html"), ("feed", None)],
-)
-async def test_by_whatever_type_a_server_sends_it(server: MediaServer, name: str, content_type: Any) -> None:
-    body = rss(f"<title>One</title>{ONE}", "<title>Two</title><enclosure url='2 b.mp3'/>").encode()
-    playlist = await playlist_of(server.serve(f"/pod/{name}", media(body, content_type=content_type)))
-    assert playlist.name == "The Show"
-    assert [entry.title for entry in playlist.entries] == ["One", "Two"]
-    assert playlist.entries[1].uri.opened == server.url("/pod/2%20b.mp3")
+async def test_by_whatever_type_a_server_sends_it(server: MediaServer) -> None:
+    bad = '<itunes:image href="file:///etc/passwd"/>'
+    body = rss(f"<title>One</title>{PICTURED}{ONE}", f"<title>Two</title>{bad}<enclosure url='2 b.mp3'/>").encode()
+    kinds: tuple[Any, ...] = ("application/rss+xml", "text/html", None)
+    for kind in kinds:
+        playlist = await playlist_of(server.serve("/pod/feed.xml", media(body, content_type=kind)))
+        assert playlist.name == "The Show"
+        assert [(one.title, one.artwork_url) for one in playlist.entries] == [
+            ("One", "http://a.example/2.jpg"),
+            ("Two", None),
+        ]
+        assert playlist.entries[1].uri.opened == server.url("/pod/2%20b.mp3")
 
 
-@pytest.mark.parametrize("name", ["radio.asx", "radio.wax", "feed.rss", "feed.xml"])
+@pytest.mark.parametrize("name", ["radio.wax", "feed.xml"])
 async def test_as_a_local_file(tmp_path: Path, name: str) -> None:
     text = rss(ONE) if name.startswith("feed") else asx('<ref href="http://a.example/1.mp3"/>')
     (tmp_path / name).write_text(text)
