@@ -26,25 +26,19 @@ SOUND: Final = random.Random(3).randbytes(500_000)
 PIECE: Final = 10_000
 
 
-class Telling:
-    """An opener that says that it opens."""
+class Sharing:
+    """Opens streams for several readers, by an opener that says that it opens."""
 
     def __init__(self, opener: SourceOpener) -> None:
         self._opener = opener
+        self._shared = SharingOpener(self)
+        self._opened: list[OpenedSource] = []
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         report_wait(OPENING)
         return await self._opener.open(uri, report_wait)
 
-
-class Sharing:
-    """Opens streams for several readers; what is still open at the end is closed then."""
-
-    def __init__(self, opener: SourceOpener) -> None:
-        self._shared = SharingOpener(Telling(opener))
-        self._opened: list[OpenedSource] = []
-
-    async def open(self, uri: str, report_wait: ReportWait = ignore_wait) -> OpenedSource:
+    async def join(self, uri: str, report_wait: ReportWait = ignore_wait) -> OpenedSource:
         opened = await self._shared.open(parse_source_uri(uri), report_wait)
         assert not isinstance(opened, Playlist)
         self._opened.append(opened)
@@ -56,17 +50,17 @@ class Sharing:
 
 
 @asynccontextmanager
-async def sharing(settings: FetchSettings = QUICK) -> AsyncIterator[Sharing]:
+async def sharing(server: MediaServer, settings: FetchSettings = QUICK) -> AsyncIterator[Sharing]:
+    """At the end all readers leave, and so does every connection."""
     async with opener(settings=settings) as source_opener:
         shared = Sharing(source_opener)
         yield shared
-        await shared.close()
 
 
 async def test_who_opens_one_station_together_needs_one_connection(server: MediaServer) -> None:
     uri = server.serve("/live", radio(SOUND))
-    async with sharing() as shared:
-        opened = await asyncio.gather(*(shared.open(uri) for _ in range(30)))
+    async with sharing(server) as shared:
+        opened = await asyncio.gather(*(shared.join(uri) for _ in range(30)))
         heard = await asyncio.gather(*(read_bytes(one, 5 * PIECE) for one in opened))
         assert all(part == SOUND[: 5 * PIECE] for part in heard)
         assert [one.station_name for one in opened] == ["Test FM"] * 30
@@ -74,16 +68,14 @@ async def test_who_opens_one_station_together_needs_one_connection(server: Media
             await one.close()
         assert await read_bytes(opened[0], PIECE, 5 * PIECE) == SOUND[5 * PIECE : 6 * PIECE]
         assert server.connections == 1
-        await shared.close()
-        await server.all_gone()
 
 
 async def test_who_comes_later_begins_near_the_newest_bytes_with_the_title_that_is_on(server: MediaServer) -> None:
     station = radio(SOUND, interval=4096, titles={1: "One", 40: "Two", 100: "Three"}.get)
-    async with sharing() as shared:
-        first = await shared.open(server.serve("/live", station))
+    async with sharing(server) as shared:
+        first = await shared.join(server.serve("/live", station))
         await read_bytes(first, 300_000)
-        second = await shared.open(server.serve("/live", station))
+        second = await shared.join(server.serve("/live", station))
         heard = await read_bytes(second, 200_000)
         start = SOUND.find(heard[:100])
         assert 230_000 < start <= 370_000, "at most a piece away from who reads ahead"
@@ -97,9 +89,9 @@ async def test_who_comes_later_begins_near_the_newest_bytes_with_the_title_that_
 
 
 async def test_one_that_reads_nothing_stops_nobody_and_goes_on_at_the_newest_bytes(server: MediaServer) -> None:
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/live", radio(SOUND))
-        first, second = await shared.open(uri), await shared.open(uri)
+        first, second = await shared.join(uri), await shared.join(uri)
         await read_bytes(second, PIECE)
         held = 5 * 1024 * 1024
         await read_bytes(first, held)
@@ -112,11 +104,11 @@ async def test_one_that_reads_nothing_stops_nobody_and_goes_on_at_the_newest_byt
 async def test_a_later_reader_of_ogg_gets_the_heads_and_whole_pages(server: MediaServer) -> None:
     song = opus(tone(440, 3.0), tags={"title": "One"})
     station = radio(song, content_type="application/ogg", interval=1000)
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/live.ogg", station)
-        first = await shared.open(uri)
+        first = await shared.join(uri)
         await read_bytes(first, len(song) * 3 // 4)
-        second = await shared.open(uri)
+        second = await shared.join(uri)
         heard = await read_bytes(second, len(song) // 4)
         pages = [place for place in range(len(song)) if song.startswith(b"OggS", place)]
         head = song[: pages[2]]
@@ -130,33 +122,35 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
     server: MediaServer,
 ) -> None:
     sound = b"\x1aE\xdf\xa3" + SOUND
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/live.webm", radio(sound, content_type="video/webm"))
         waits: dict[str, list[Wait]] = {"first": [], "later": []}
-        first, beside = await shared.open(uri, waits["first"].append), await shared.open(uri)
+        first, beside = await shared.join(uri, waits["first"].append), await shared.join(uri)
         await read_bytes(first, 20 * PIECE)
-        later = await shared.open(uri, waits["later"].append)
+        later = await shared.join(uri, waits["later"].append)
         assert len(server.requests) == 1
         assert waits == {"first": [OPENING], "later": []}
         assert await read_bytes(later, PIECE) == sound[:PIECE]
         assert waits == {"first": [OPENING], "later": [OPENING]}
         assert await read_bytes(beside, PIECE) == sound[:PIECE]
         assert len(server.requests) == 3
-        await shared.close()
-        await server.all_gone()
 
 
-async def test_who_falls_behind_in_such_a_stream_begins_it_anew(server: MediaServer) -> None:
+async def test_who_falls_behind_in_such_a_stream_or_into_another_codec_begins_it_anew(server: MediaServer) -> None:
     sound = b"\x1aE\xdf\xa3" + SOUND
-    async with sharing() as shared:
-        station = radio(sound, content_type="video/webm", interval=4096, titles={0: "One"}.get)
-        uri = server.serve("/live.webm", station)
-        first, slow = await shared.open(uri), await shared.open(uri)
-        await asyncio.gather(read_bytes(first, PIECE), read_bytes(slow, PIECE))
-        await read_bytes(first, 5 * 1024 * 1024, PIECE)
-        assert await slow.reader.read_at(PIECE, PIECE) == b""
-        assert await read_bytes(slow, PIECE, PIECE) == sound[:PIECE]
-        assert slow.reader.take_titles(2 * PIECE) == [TitleAtByte(PIECE + 4096, "One")]
+    webm = radio(sound, content_type="video/webm", interval=4096, titles={0: "One"}.get)
+    stations = in_turn(radio(SOUND, stop_after=3 * PIECE), radio(SOUND, content_type="audio/aac"))
+    async with sharing(server) as shared:
+        for path, station in (("/live.webm", webm), ("/live", stations)):
+            uri = server.serve(path, station)
+            first, slow = await shared.join(uri), await shared.join(uri)
+            await asyncio.gather(read_bytes(first, PIECE), read_bytes(slow, PIECE))
+            passed = PIECE if station is webm else PIECE + len(await read_all(first, PIECE))
+            await read_bytes(first, 5 * 1024 * 1024, passed)
+            assert await slow.reader.read_at(PIECE, PIECE) == b""
+            if station is webm:
+                assert await read_bytes(slow, PIECE, PIECE) == sound[:PIECE]
+                assert slow.reader.take_titles(2 * PIECE) == [TitleAtByte(PIECE + 4096, "One")]
 
 
 @pytest.mark.parametrize("beside_reads", [True, False])
@@ -164,9 +158,9 @@ async def test_a_connection_that_nobody_reads_and_nobody_can_begin_in_is_closed(
     server: MediaServer, beside_reads: bool
 ) -> None:
     sound = b"\x1aE\xdf\xa3" + SOUND
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/live.webm", radio(sound, content_type="video/webm"))
-        first, beside, later = [await shared.open(uri) for _ in range(3)]
+        first, beside, later = [await shared.join(uri) for _ in range(3)]
         await read_bytes(first, 20 * PIECE)
         assert await read_bytes(later, PIECE) == sound[:PIECE]
         if beside_reads:
@@ -175,68 +169,35 @@ async def test_a_connection_that_nobody_reads_and_nobody_can_begin_in_is_closed(
         await server.connected(2 if beside_reads else 1)
         assert await read_bytes(beside, PIECE, PIECE * beside_reads) == sound[PIECE * beside_reads :][:PIECE]
         assert await read_bytes(later, PIECE, PIECE) == sound[PIECE : 2 * PIECE]
-        await read_bytes(await shared.open(uri), PIECE)  # of a new connection, which others may share
+        await read_bytes(await shared.join(uri), PIECE)  # of a new connection, which others may share
         assert len(server.requests) == 4
-        await shared.close()
-        await server.all_gone()
 
 
-async def test_a_stream_of_heads_alone_is_opened_again_for_a_later_reader(server: MediaServer) -> None:
-    song = opus(tone(440, 0.1))
-    heads = song[: song.index(b"OggS", 4)] + (b"OggS" + bytes(22) + b"\1\0") * 300_000
-    async with sharing() as shared:
-        uri = server.serve("/live.ogg", radio(heads, content_type="application/ogg", interval=64_000))
-        first = await shared.open(uri)
-        await read_bytes(first, 5_000_000)  # what was first is not held any more
-        later = await shared.open(uri)
-        assert await read_bytes(later, PIECE) == heads[:PIECE]
-        assert len(server.requests) == 2
-        await first.reader.close()
-        await server.connected(1)
-        await shared.close()
-        await server.all_gone()
-
-
-async def test_a_later_reader_of_hls_begins_with_a_segment(server: MediaServer) -> None:
-    made = ts(tone(440, 3.0), 30)
-    live = LivePlaylist(serve_cut(server, made), window=10, duration_s=0.05)
-    async with sharing() as shared:
-        uri = server.serve("/hls/live.m3u8", live.answer)
-        first = await shared.open(uri)
-        got = b""
-        while data := await first.reader.read_at(len(got), 65_536):
-            got += data
-            if len(got) > 5 * 188 * 20:
-                break
-        second = await shared.open(uri)
-        heard = await second.reader.read_at(0, 65_536)
-        assert heard[:1] == b"G"
-        assert heard[188:189] == b"G"
-        playlists = [request.path for request in server.requests]
-        assert len(playlists) == len(set(playlists)) + playlists.count("/hls/live.m3u8") - 1, "each segment once"
-
-
-@pytest.mark.parametrize("pack", [packed_aac, packed_mp3])
-async def test_a_later_reader_of_hls_without_a_container_begins_with_a_segment_too(
-    server: MediaServer, pack: Callable[[Signal, int], Cut]
+@pytest.mark.parametrize(
+    ("pack", "skipped"), [(ts, 0), (packed_aac, len(timestamp(0))), (packed_mp3, len(timestamp(0)))]
+)
+async def test_a_later_reader_of_hls_begins_with_a_segment(
+    server: MediaServer, pack: Callable[[Signal, int], Cut], skipped: int
 ) -> None:
     made = pack(music(12.0), 20)
     live = LivePlaylist(serve_cut(server, made), window=4, duration_s=0.05)
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/hls/live.m3u8", live.answer)
-        first = await shared.open(uri)
+        first = await shared.join(uri)
         await read_bytes(first, sum(map(len, made.segments[:14])))
-        heard = await read_bytes(await shared.open(uri), 200)
-        assert heard in [segment[len(timestamp(0)) :][:200] for segment in made.segments]
+        heard = await read_bytes(await shared.join(uri), 200)
+        assert heard in [segment[skipped:][:200] for segment in made.segments]
+        segments = [request.path for request in server.requests if "m3u8" not in request.path]
+        assert len(segments) == len(set(segments))
 
 
 async def test_each_reader_of_hls_gets_the_parts_one_by_one(server: MediaServer) -> None:
     segments = [SOUND[at : at + 20_000] for at in range(0, 200_000, 20_000)]
     names = serve_cut(server, Cut("ts", tuple(segments)))
     live = LivePlaylist(names, tags=dict.fromkeys(range(len(names)), "#EXT-X-DISCONTINUITY"))
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/hls/live.m3u8", live.answer)
-        first, slow, later = [await shared.open(uri) for _ in range(3)]
+        first, slow, later = [await shared.join(uri) for _ in range(3)]
         await read_bytes(slow, 1)
         heard = await parts_of(first)
         assert heard == segments[1:]
@@ -246,51 +207,36 @@ async def test_each_reader_of_hls_gets_the_parts_one_by_one(server: MediaServer)
 
 async def test_who_comes_after_another_codec_gets_nothing_of_the_one_before(server: MediaServer) -> None:
     comes_back = radio(SOUND, content_type="audio/aac", stop_after=PIECE, ends_by=fall_silent)
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/live", in_turn(radio(SOUND, stop_after=3 * PIECE), comes_back))
-        first = await shared.open(uri)
+        first = await shared.join(uri)
         assert await read_all(first) == SOUND[: 3 * PIECE]
         assert await read_bytes(first, PIECE, 3 * PIECE) == SOUND[:PIECE]
-        assert await read_bytes(await shared.open(uri), PIECE) == SOUND[:PIECE]
-
-
-async def test_who_falls_behind_into_another_codec_begins_it_anew(server: MediaServer) -> None:
-    stations = in_turn(radio(SOUND, stop_after=3 * PIECE), radio(SOUND, content_type="audio/aac"))
-    async with sharing() as shared:
-        uri = server.serve("/live", stations)
-        first, slow = await shared.open(uri), await shared.open(uri)
-        await read_bytes(slow, PIECE)
-        await read_all(first)
-        await read_bytes(first, 5 * 1024 * 1024, 3 * PIECE)
-        assert await slow.reader.read_at(PIECE, PIECE) == b""
+        assert await read_bytes(await shared.join(uri), PIECE) == SOUND[:PIECE]
 
 
 async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(server: MediaServer) -> None:
     settings = dataclasses.replace(QUICK, live_resume_delays_s=(0.0,))
     stations = in_turn(radio(SOUND, stop_after=3 * PIECE), status(404), radio(SOUND))
-    async with sharing(settings) as shared:
+    async with sharing(server, settings) as shared:
         uri = server.serve("/live", stations)
-        two = [await shared.open(uri) for _ in range(2)]
+        two = [await shared.join(uri) for _ in range(2)]
         for one in two:
             assert await read_bytes(one, 3 * PIECE) == SOUND[: 3 * PIECE]
         for one in two:
             with pytest.raises(PlayError) as caught:
                 await one.reader.read_at(3 * PIECE, PIECE)
             assert caught.value.failure.code is FailureCode.CONNECTION_LOST
-        again = await shared.open(uri)  # while the others are still open
+        again = await shared.join(uri)  # while the others are still open
         assert await read_bytes(again, PIECE) == SOUND[:PIECE]
-        await shared.close()
-        await server.all_gone()
 
 
 async def test_a_read_that_is_given_up_takes_nothing_from_the_others(server: MediaServer) -> None:
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/live", radio(SOUND, stop_after=PIECE, ends_by=fall_silent))
-        two = [await shared.open(uri) for _ in range(2)]
-        for one in two:
-            await read_bytes(one, PIECE)
-        waiting = [asyncio.create_task(one.reader.read_at(PIECE, PIECE)) for one in two]
-        await asyncio.sleep(0)
+        two = [await shared.join(uri) for _ in range(2)]
+        waiting = [asyncio.create_task(read_bytes(one, PIECE + 1)) for one in two]
+        await server.held_up()
         waiting[0].cancel()
         await two[0].close()
         assert not waiting[1].done()
@@ -299,20 +245,23 @@ async def test_a_read_that_is_given_up_takes_nothing_from_the_others(server: Med
             await waiting[1]
 
 
-async def test_files_are_each_ones_own(server: MediaServer) -> None:
-    async with sharing() as shared:
+async def test_files_are_each_ones_own_and_what_cannot_be_opened_fails_for_all_who_wait(server: MediaServer) -> None:
+    async with sharing(server) as shared:
         uri = server.serve("/song.mp3", media(SOUND))
-        opened = await asyncio.gather(*(shared.open(uri) for _ in range(5)))
-        for one in opened:
+        for one in await asyncio.gather(*(shared.join(uri) for _ in range(5))):
             assert one.reader.stream is None
             assert await read_bytes(one, PIECE, PIECE) == SOUND[PIECE : 2 * PIECE]
+        gone, asked = server.serve("/gone", status(404)), len(server.requests)
+        results = await asyncio.gather(*(shared.join(gone) for _ in range(3)), return_exceptions=True)
+        assert [isinstance(one, PlayError) and one.failure.code for one in results] == [FailureCode.HTTP_STATUS] * 3
+        assert len(server.requests) == asked + 1
 
 
 async def test_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: MediaServer) -> None:
     goes_on = asyncio.Event()
-    async with sharing() as shared:
+    async with sharing(server) as shared:
         uri = server.serve("/live", once_set(goes_on, radio(SOUND)))
-        tasks = [asyncio.create_task(shared.open(uri)) for _ in range(3)]
+        tasks = [asyncio.create_task(shared.join(uri)) for _ in range(3)]
         await server.requested(1)
         tasks[0].cancel()
         goes_on.set()
@@ -321,15 +270,7 @@ async def test_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: M
         await shared.close()
         assert len(server.requests) == 1
         goes_on.clear()
-        alone = asyncio.create_task(shared.open(uri))
+        alone = asyncio.create_task(shared.join(uri))
         await server.requested(2)
         alone.cancel()
         await server.all_gone()
-
-
-async def test_what_cannot_be_opened_fails_for_all_who_wait(server: MediaServer) -> None:
-    async with sharing() as shared:
-        uri = server.serve("/gone", status(404))
-        results = await asyncio.gather(*(shared.open(uri) for _ in range(3)), return_exceptions=True)
-        assert [isinstance(one, PlayError) and one.failure.code for one in results] == [FailureCode.HTTP_STATUS] * 3
-        assert len(server.requests) == 1
