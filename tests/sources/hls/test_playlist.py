@@ -50,15 +50,8 @@ class TestMediaPlaylists:
             (42, "https://b.example/b.ts?x=1"),
         ]
         assert (playlist.length_ms, playlist.target_duration_s, playlist.is_complete) == (5000, 2.5, True)
-
-    def test_without_the_end_mark_it_goes_on(self) -> None:
         assert not parse_media(media_playlist(["a.ts"], is_complete=False)).is_complete
-
-    def test_of_a_kind_that_does_not_change_it_is_complete_without_the_end_mark(self) -> None:
-        playlist = parse_media(media_playlist(["#EXT-X-PLAYLIST-TYPE:VOD", "a.ts", "b.ts"], is_complete=False))
-        assert (playlist.length_ms, playlist.is_complete) == (1000, True)
-
-    def test_a_title_may_have_strange_ends_of_lines(self) -> None:
+        assert parse_media(media_playlist(["#EXT-X-PLAYLIST-TYPE:VOD", "a.ts"], is_complete=False)).is_complete
         playlist = parse_media("#EXTM3U\r\n#EXTINF:1,One\u2028Two\x0bThree\x85Four\r\na.ts\r\n#EXT-X-ENDLIST\r\n")
         assert [segment.piece.reference for segment in playlist.segments] == ["a.ts"]
 
@@ -76,36 +69,24 @@ class TestMediaPlaylists:
         assert [segment.is_gap for segment in playlist.segments] == [False, False, False, True]
         assert playlist.length_ms == 1500
 
-    @pytest.mark.parametrize(
-        "tag",
-        [
+    def test_what_does_not_matter_may_be_wrong(self) -> None:
+        tags = [
             "#EXT-X-PROGRAM-DATE-TIME:yesterday",
-            "#EXT-X-DATERANGE:ID=",
             '#EXT-X-PART:DURATION=x,URI="p"',
-            "#EXT-X-SKIP:SKIPPED-SEGMENTS=no",
-            "#EXT-X-DISCONTINUITY-SEQUENCE:x",
-            "#EXT-X-KEY:METHOD=NONE",
             "#EXT-X-WHATEVER",
             "# a comment",
-            "",
-        ],
-    )
-    def test_what_does_not_matter_may_be_wrong(self, tag: str) -> None:
-        assert len(parse_media(media_playlist(["a.ts", tag or "#", "b.ts"])).segments) == 2
+        ]
+        lines = ["a.ts", *tags, "#EXT-X-DATERANGE:ID=", "#EXT-X-DISCONTINUITY-SEQUENCE:x", "#", "b.ts"]
+        assert len(parse_media(media_playlist(lines)).segments) == 2
 
     # The first column is what RFC 8216, 4.3.2.4 and 5.2, says.
     @pytest.mark.parametrize(
         ("says", "lines", "keys"),
         [
-            ("it applies to all that follows", [AES, "a", "b"], [Key("k", number_iv(7)), Key("k", number_iv(8))]),
-            ("IV is a hexadecimal number", [f"{AES},IV=0x1f", "a", "b"], [Key("k", number_iv(31))] * 2),
-            ("in upper case, too", [f"{AES},IV=0X1F", "a"], [Key("k", number_iv(31))]),
+            ("IV is a hexadecimal number", [f"{AES},IV=0X1f", "a", "b"], [Key("k", number_iv(31))] * 2),
             ("until the next tag", [AES, "a", f'{AES[:-2]}2"', "b"], [Key("k", number_iv(7)), Key("2", number_iv(8))]),
             ("NONE ends it", [AES, "a", NO_KEY, "b"], [Key("k", number_iv(7)), None]),
-            ("NONE needs nothing else", [NO_KEY, "a"], [None]),
             ("identity is the default", [f'{AES},KEYFORMAT="identity"', "a"], [Key("k", number_iv(7))]),
-            ("one of several formats may be chosen", [AES, DRM, "a"], [Key("k", number_iv(7))]),
-            ("in any order", [DRM, AES, "a"], [Key("k", number_iv(7))]),
             ("a tag behind a segment replaces all", [DRM, AES, "a", NO_KEY, "b"], [Key("k", number_iv(7)), None]),
         ],
     )
@@ -120,91 +101,62 @@ class TestMediaPlaylists:
         assert inits == [Piece("i"), Piece("j", key=Key("k", number_iv(2)))]
         assert [segment.piece.key for segment in segments] == [None, None]
 
-    @pytest.mark.parametrize(
-        ("line", "code"),
-        [
-            ('#EXT-X-KEY:METHOD=SAMPLE-AES,URI="key"', FailureCode.UNSUPPORTED_CODEC),
-            ('#EXT-X-KEY:METHOD=SAMPLE-AES-CTR,URI="key"', FailureCode.UNSUPPORTED_CODEC),
-            ('#EXT-X-KEY:METHOD=AES-128,URI="k",KEYFORMAT="com.apple.x"', FailureCode.UNSUPPORTED_CODEC),
-            ('#EXT-X-KEY:URI="k"', FailureCode.UNSUPPORTED_CODEC),
-            ("#EXT-X-KEY:METHOD=AES-128", FailureCode.CORRUPT),
-            (f"{AES},IV=12", FailureCode.CORRUPT),
-            (f"{AES},IV=0xyz", FailureCode.CORRUPT),
-            (f"{AES},IV=0x" + "1" * 33, FailureCode.CORRUPT),
-        ],
-    )
-    def test_encryption_that_is_refused(self, line: str, code: FailureCode) -> None:
-        assert refusal(media_playlist(["a.ts", line, "b.ts"])) == code
+    def test_encryption_that_is_refused(self) -> None:
+        foreign = [f"#EXT-X-KEY:METHOD={method}" for method in ('SAMPLE-AES,URI="k"', 'AES-128,URI="k",KEYFORMAT="x"')]
+        for line in (*foreign, '#EXT-X-KEY:URI="k"'):
+            assert refusal(media_playlist(["a.ts", line, "b.ts"])) == FailureCode.UNSUPPORTED_CODEC
+        for line in ("#EXT-X-KEY:METHOD=AES-128", *(f"{AES},IV={iv}" for iv in ("12", "0xyz", "0x" + "1" * 33))):
+            assert refusal(media_playlist(["a.ts", line, "b.ts"])) == FailureCode.CORRUPT
 
-    @pytest.mark.parametrize(
-        "line",
-        [
-            "#EXTINF:nan,\na",
-            "#EXTINF:-1,\na",
-            "#EXTINF:1e300,\na",
-            "#EXTINF:x,\na",
-            "#EXT-X-MEDIA-SEQUENCE:-1\n#EXTINF:1,\na",
-            "#EXT-X-MEDIA-SEQUENCE:" + "9" * 5000 + "\n#EXTINF:1,\na",
-            "#EXT-X-BYTERANGE:0@0\na",
-            "#EXT-X-BYTERANGE:5@-5\na",
-            "#EXT-X-MAP:BYTERANGE=1\n#EXTINF:1,\na",
+    def test_what_matters_must_be_right(self) -> None:
+        for line in (
+            *(f"#EXTINF:{length},\na" for length in ("nan", "-1", "1e300", "x")),
+            *(f"#EXT-X-MEDIA-SEQUENCE:{number}\n#EXTINF:1,\na" for number in ("-1", "9" * 5000)),
+            *("#EXT-X-BYTERANGE:0@0\na", "#EXT-X-BYTERANGE:5@-5\na", "#EXT-X-MAP:BYTERANGE=1\n#EXTINF:1,\na"),
             "#EXT-X-STREAM-INF:BANDWIDTH=fast\na",
-        ],
-    )
-    def test_what_matters_must_be_right(self, line: str) -> None:
-        assert refusal(f"#EXTM3U\n{line}\n") == FailureCode.CORRUPT
+        ):
+            assert refusal(f"#EXTM3U\n{line}\n") == FailureCode.CORRUPT
 
     def test_too_many_entries_and_too_long_lines(self) -> None:
         assert refusal(media_playlist([f"{number}.ts" for number in range(50_001)])) == FailureCode.LIMIT_EXCEEDED
         assert refusal(media_playlist(["a" * 20_000])) == FailureCode.LIMIT_EXCEEDED
 
     @pytest.mark.parametrize(
-        "line",
+        "text",
         [
-            '#EXT-X-MAP:URI="' + "\"'" * 8000,
-            "#EXT-X-MEDIA:A=" + "\"a'," * 3900,
-            "#EXT-X-MAP:URI=a",
-            "#EXT-X-KEY:METHOD=NONE,IV={number}",
-            "#EXTINF:1,",
-            "#EXT-X-STREAM-INF:BANDWIDTH=1",
+            *(
+                f"{line}\n" * (1_000_000 // len(line))
+                for line in (
+                    '#EXT-X-MAP:URI="' + "\"'" * 8000,
+                    "#EXT-X-MEDIA:A=" + "\"a'," * 3900,
+                    "#EXT-X-MAP:URI=a",
+                    "#EXTINF:1,",
+                    "#EXT-X-STREAM-INF:BANDWIDTH=1",
+                )
+            ),
+            "".join(f"#EXT-X-KEY:METHOD=NONE,IV={number}\n" for number in range(30_000)),
+            f"{DRM}\n" * 50_000 + f"{NO_KEY}\n" + "#EXTINF:1,\na\n" * 20_000,
         ],
+        ids=lambda text: text[:20],
     )
-    def test_a_megabyte_of_tags_takes_no_time_to_speak_of(self, line: str) -> None:
-        lines = [line.replace("{number}", str(number)) for number in range(1_000_000 // len(line))]
+    def test_a_megabyte_of_tags_takes_no_time_to_speak_of(self, text: str) -> None:
         begun_s = time.process_time()
         with contextlib.suppress(PlayError):
-            parse_hls("#EXTM3U\n" + "\n".join(lines))
+            parse_hls(f"#EXTM3U\n{text}")
         assert time.process_time() - begun_s < 10
 
-    def test_many_keys_before_many_segments_take_no_time_to_speak_of(self) -> None:
-        begun_s = time.process_time()
-        parsed = parse_hls("#EXTM3U\n" + f"{DRM}\n" * 50_000 + f"{NO_KEY}\n" + "#EXTINF:1,\na\n" * 20_000)
-        assert isinstance(parsed, MediaPlaylist)
-        assert len(parsed.segments) == 20_000
-        assert time.process_time() - begun_s < 10
-
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("#EXTM3U\n#EXT-X-ENDLIST\n", True),
-            ("#EXTM3U\r\n#EXT-X-TARGETDURATION:1\r\n", True),
-            ("#EXTM3U\n#EXTINF:1,#EXT-X-\nsong.mp3\n", False),
-            # Panels of television write such lists.
-            ('#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID="com.xui"\n#EXTINF:-1 tvg-id="",One\nhttp://a/1\n', False),
-            ('#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID="a"\n#EXT-X-STREAM-INF:BANDWIDTH=1\na.m3u8\n', True),
-            ("#EXT-X-ENDLIST\n", False),
-            ("", False),
-        ],
-    )
-    def test_what_is_hls(self, text: str, expected: bool) -> None:
-        assert is_hls(text) is expected
+    def test_what_is_hls(self) -> None:
+        data = "#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID=x\n"  # panels of television write it into other lists
+        for text in ("#EXTM3U\r\n#EXT-X-TARGETDURATION:1\r\n", f"{data}#EXT-X-STREAM-INF:BANDWIDTH=1\na.m3u8\n"):
+            assert is_hls(text)
+        for text in ("#EXTM3U\n#EXTINF:1,#EXT-X-\na.mp3\n", f"{data}#EXTINF:-1,One\nhttp://a/1\n", "#EXT-X-ENDLIST\n"):
+            assert not is_hls(text)
 
 
 class TestSelection:
     @pytest.mark.parametrize(
         ("lines", "chosen"),
         [
-            ([stream("low", 64_000), stream("high", 128_000), stream("mid", 96_000)], "high"),
             ([stream("he", 200_000, HE_AAC), stream("lc", 128_000, AAC)], "lc"),
             ([stream("flac", 800_000, "fLaC"), stream("lc", 1_000_000, AAC)], "flac"),
             ([stream("usac", 999_000, "mp4a.40.42"), stream("he", 64_000, HE_AAC)], "he"),
@@ -212,9 +164,7 @@ class TestSelection:
             ([stream("tiny", 200_000, f"{VIDEO},{HE_AAC}", "RESOLUTION=256x144"),
               stream("big", 5_000_000, f"{VIDEO},{AAC}", "RESOLUTION=1920x1080"),
               stream("small", 800_000, f"{VIDEO},{AAC}", "RESOLUTION=640x360")], "small"),
-            ([stream("video", 900_000, f"{VIDEO},{AAC}"), stream("sound", 64_000, AAC)], "sound"),
             ([stream("silent", 100_000, VIDEO), stream("video", 900_000, f"{VIDEO},{AAC}")], "video"),
-            ([stream("b", 900_000, "", "RESOLUTION=2x2"), stream("a", 500_000, "", "RESOLUTION=1x1")], "a"),
             ([stream("wide", 9, "", "RESOLUTION=2x2"), stream("plain", 5)], "plain"),
             # Sound of its own.
             ([sound("commentary.m3u8"), sound("main.m3u8", more=",DEFAULT=YES,AUTOSELECT=YES"),
@@ -225,7 +175,6 @@ class TestSelection:
             ([sound("a", more=",AUTOSELECT=YES"), sound("b"), stream("v", 1, AAC, 'AUDIO="g"')], "a"),
             # The default one is within the variant.
             ([sound("", more=",DEFAULT=YES"), sound("other.m3u8"), stream("v", 900_000, AAC, 'AUDIO="g"')], "v"),
-            ([sound("alone.m3u8", "x"), stream("v", 900_000, AAC, 'AUDIO="g"')], "v"),
             ([sound("alone.m3u8", "x"), stream("v", 900_000, AAC)], "v"),
         ],
     )  # fmt: skip
@@ -253,13 +202,11 @@ class TestSelection:
         assert found.choice is not None
         assert (found.choice.number, found.choice.count) == (number, 3)
 
-    def test_a_rendition_that_is_not_there(self) -> None:
+    def test_what_is_not_there(self) -> None:
         lines = [sound("a", more=',LANGUAGE="en"'), sound("b"), stream("v", 1, AAC, 'AUDIO="g"')]
         master = parse_hls("\n".join(["#EXTM3U", *lines]))
         assert isinstance(master, MasterPlaylist)
         with pytest.raises(PlayError, match=r"no #audio=it in it, but 1 \(en\), 2") as caught:
             best_audio(master, "it")
         assert caught.value.failure.code == FailureCode.NO_AUDIO_STREAM
-
-    def test_a_master_playlist_without_streams(self) -> None:
         assert refusal("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n") == FailureCode.EMPTY
