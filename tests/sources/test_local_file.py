@@ -103,30 +103,22 @@ async def test_another_form_of_a_name_leads_out_of_no_folder(music: Path, form: 
     assert refused.code == FailureCode.FILE_MISSING
 
 
-@pytest.mark.parametrize("asked", ["NFC", "NFD"])
-async def test_a_permitted_folder_behind_a_link_is_found_whichever_way_its_accents_are_written(
-    music: Path, asked: Form
-) -> None:
-    """As where a home folder is a link to another disk."""
+async def test_a_permitted_folder_behind_a_link_is_found_whichever_way_its_accents_are_written(music: Path) -> None:
+    """As where a home folder is a link to another disk. What is sent goes into it, and not into another one beside it,
+    which would hide that one at the next start."""
     real = music / normalize("NFD", "Gehör")
     real.mkdir()
     (real / "a.mp3").write_bytes(b"sound")
     link = music.parent / "link"
     link.symlink_to(music)
     inside = (str(link / normalize("NFC", "Gehör")),)
-    assert await content(f"{link}/{normalize(asked, 'Gehör')}/a.mp3", inside) == b"sound"
-
-
-@pytest.mark.parametrize("below", ["", "sent"])
-async def test_files_are_sent_into_the_folder_that_is_there_whichever_way_its_accents_are_written(
-    tmp_path: Path, below: str
-) -> None:
-    """Not into another one, which would hide that one at the next start."""
-    folder = tmp_path / normalize("NFD", "Gehör")
-    folder.mkdir()
-    async with Uploads(str(tmp_path / normalize("NFC", "Gehör") / below), 100).sending("a.mp3", 0) as file:
-        assert await file.keep() == str(folder / below / "a.mp3")
-    assert os.listdir(tmp_path) == [folder.name]
+    forms: tuple[Form, ...] = ("NFC", "NFD")
+    for asked in forms:
+        assert await content(f"{link}/{normalize(asked, 'Gehör')}/a.mp3", inside) == b"sound"
+    for below in ("", "sent"):
+        async with Uploads(str(music / normalize("NFC", "Gehör") / below), 100).sending("b.mp3", 0) as file:
+            assert await file.keep() == str(real / below / "b.mp3")
+    assert len(os.listdir(music)) == 2
 
 
 async def test_a_list_that_takes_a_file_for_a_folder_leaves_no_file_open(music: Path) -> None:
@@ -137,24 +129,16 @@ async def test_a_list_that_takes_a_file_for_a_folder_leaves_no_file_open(music: 
     assert open_below(music) == []
 
 
-async def test_name_is_the_file_name(music: Path) -> None:
-    async with opened(f"{music}/a song #1.mp3") as file:
-        assert (file.name, file.size_bytes) == ("a song #1.mp3", 5)
-
-
 @pytest.mark.parametrize(
     ("name", "files", "code"),
     [
-        ("none.mp3", True, FailureCode.FILE_MISSING),
         ("none.mp3", None, FailureCode.FILE_MISSING),
-        ("a song #1.mp3/x", True, FailureCode.FILE_MISSING),
         ("empty.mp3", True, FailureCode.EMPTY),
         ("papers", True, FailureCode.FILE_UNREADABLE),
         ("pipe.mp3", True, FailureCode.FILE_UNREADABLE),
         ("x" * 300 + ".mp3", True, FailureCode.FILE_UNREADABLE),
         ("link.mp3", True, FailureCode.SOURCE_REFUSED),
         ("a song #1.mp3", False, FailureCode.SOURCE_REFUSED),
-        ("a song #1.mp3", (), FailureCode.SOURCE_REFUSED),
     ],
 )
 async def test_what_is_not_opened(
@@ -182,38 +166,30 @@ async def test_a_folder_whose_name_is_not_utf_8_is_named_in_letters(music: Path)
     assert (await playlist_of(f"file://{music}/M%FCller")).name == "Müller"
 
 
-@pytest.mark.parametrize(
-    "path", ["/dev/zero", "/proc/self/environ", "/sys/kernel/uevent_seqnum", "/dev/stdin", "/proc/self/root/etc/passwd"]
-)
-async def test_files_of_the_system(path: str) -> None:
-    assert (await failure_of(path)).code == FailureCode.SOURCE_REFUSED
-    async with opener() as source_opener:
-        with pytest.raises(SourceRefused):
-            source_opener.admit(parse_source_uri(path))
-    async with opener(files=False) as source_opener:
-        with pytest.raises(SourceRefused, match=r"sources\.files"):
-            source_opener.admit(parse_source_uri("/music/a.mp3"))
+async def test_files_of_the_system() -> None:
+    for path in (
+        "/dev/zero",
+        "/proc/self/environ",
+        "/sys/kernel/uevent_seqnum",
+        "/dev/stdin",
+        "/proc/self/root/etc/hosts",
+    ):
+        assert (await failure_of(path)).code == FailureCode.SOURCE_REFUSED
+        async with opener() as source_opener:
+            with pytest.raises(SourceRefused):
+                source_opener.admit(parse_source_uri(path))
 
 
 class TestFolders:
-    @pytest.mark.parametrize(
-        "place",
-        [
-            "{parent}/secret.mp3",
-            "{parent}/none.mp3",
-            "{music}/../secret.mp3",
-            "{music}/../none.mp3",
-            "file://{music}/%2e%2e/secret.mp3",
-            "file://{music}/..%2fsecret.mp3",
-            "{parent}/music-of-others/b.mp3",
-            "/etc/passwd",
-        ],
-    )
-    async def test_outside_is_refused_before_the_disk_is_asked(self, music: Path, place: str) -> None:
-        uri = place.format(music=music, parent=music.parent)
-        async with opener(files=(str(music),)) as source_opener:
-            with pytest.raises(SourceRefused, match=r"sources\.files"):
-                source_opener.admit(parse_source_uri(uri))
+    async def test_outside_is_refused_before_the_disk_is_asked(self, music: Path) -> None:
+        parent = music.parent
+        outside = [f"{parent}/secret.mp3", f"{parent}/none.mp3", f"{parent}/music-of-others/b.mp3", "/etc/passwd"]
+        outside += [f"{music}/../none.mp3", f"file://{music}/%2e%2e/secret.mp3", f"file://{music}/..%2fsecret.mp3"]
+        for permitted, uris in (((str(music),), outside), (False, [f"{music}/a song #1.mp3"])):
+            async with opener(files=permitted) as source_opener:
+                for uri in uris:
+                    with pytest.raises(SourceRefused, match=r"sources\.files"):
+                        source_opener.admit(parse_source_uri(uri))
 
     async def test_missing_and_forbidden_outside_get_the_same_answer(self, music: Path) -> None:
         (music / "out").symlink_to(music.parent)
@@ -225,16 +201,16 @@ class TestFolders:
         assert {answer.code for answer in answers} == {FailureCode.SOURCE_REFUSED}
         assert len({(answer.message, answer.hint) for answer in answers}) == 1
 
-    async def test_link_that_stays_inside(self, music: Path) -> None:
+    async def test_links_that_stay_inside(self, music: Path) -> None:
         (music / "link.mp3").symlink_to("a song #1.mp3")
-        assert await content(f"{music}/link.mp3", (str(music),)) == b"sound"
-
-    async def test_folder_that_is_a_link_itself(self, music: Path) -> None:
         alias = music.parent / "alias"
         alias.symlink_to(music)
-        for folder in (alias, music):
-            assert await content(f"{music}/a song #1.mp3", (str(alias),)) == b"sound"
-            assert await content(f"{folder}/a song #1.mp3", (str(folder),)) == b"sound"
+        for name, permitted in (
+            ("music/link.mp3", music),
+            ("music/a song #1.mp3", alias),
+            ("alias/a song #1.mp3", alias),
+        ):
+            assert await content(f"{music.parent}/{name}", (str(permitted),)) == b"sound"
 
     async def test_file_that_is_swapped_for_a_link_meanwhile(self, music: Path) -> None:
         target, spare = music / "swapped.mp3", music / "spare"
@@ -290,18 +266,15 @@ async def test_without_free_descriptors_opening_fails_in_clear_words_and_keeps_n
                     failures.append(error.failure)
             assert open_below(music) == [], left
     assert 1 <= len(failures) < 5
+    async with opened(f"{music}/a song #1.mp3") as file:
+        with descriptors_left(0), pytest.raises(PlayError) as caught:
+            await file.reader.read_at(0, 10)
+        failures.append(caught.value.failure)
+        assert await file.reader.read_at(0, 10) == b"sound"
     for failure in failures:
         assert failure.code is FailureCode.FILE_UNREADABLE
         assert "Too many open files" in failure.message
         assert "ulimit" in failure.hint
-
-
-async def test_reading_without_free_descriptors_fails_in_clear_words(music: Path) -> None:
-    async with opened(f"{music}/a song #1.mp3") as file:
-        with descriptors_left(0), pytest.raises(PlayError, match="Too many open files") as caught:
-            await file.reader.read_at(0, 10)
-        assert "ulimit" in caught.value.failure.hint
-        assert await file.reader.read_at(0, 10) == b"sound"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
