@@ -4,12 +4,10 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.certificate import unsigned_certificate
 from tests.support.eventually import eventually
 from tests.support.media_server import Canary, MediaServer, media, once_set, redirect, stall, status
 from tests.support.resolving import fake_sites, html, real_sites, told
@@ -79,20 +77,14 @@ class TestRealPages:
             assert found.link.headers["Referer"] == server.url("/audio")
 
             image = server.url("/cover.png")
-            server.serve(
-                "/og",
-                html(
-                    f'<title>C</title><meta property="og:audio" content="{song}">'
-                    f'<meta property="og:image" content="{image}">'
-                ),
-            )
+            metas = f'<meta property="og:audio" content="{song}"><meta property="og:image" content="{image}">'
+            server.serve("/og", html(f"<title>C</title>{metas}"))
             assert (await it.resolve(server.url("/og"))).facts == PageFacts(song, "C", artwork_url=image)
 
-            server.serve("/two", html("<title>D</title>", '<audio src="song.mp3"></audio><audio src="2.mp3"></audio>'))
-            assert (await it.resolve(server.url("/two"))).link.uri.opened == song
-
-            server.serve("/moved", redirect("/audio"))
-            assert (await it.resolve(server.url("/moved"))).link.uri.opened == song
+            two = html("<title>D</title>", '<audio src="song.mp3"></audio><audio src="2.mp3"></audio>')
+            for path, answer in (("/two", two), ("/moved", redirect("/audio"))):
+                server.serve(path, answer)
+                assert (await it.resolve(server.url(path))).link.uri.opened == song
 
             server.serve("/none", html("<title>E</title>"))
             told = await it.failure(server.url("/none"))
@@ -103,7 +95,7 @@ class TestRealPages:
             lost = await it.failure(server.url("/lost"))
             assert lost.message.startswith("The page was not resolved: Unable to download webpage: HTTP Error 404")
 
-    async def test_no_page_leads_to_a_refused_address(self, server: MediaServer, tmp_path: Path) -> None:
+    async def test_no_page_leads_to_a_refused_address(self, server: MediaServer) -> None:
         async with Canary() as canary, resolving(GENERIC) as it:
             it.guard.refused.add(canary.port)
             secret = f"http://127.0.0.1:{canary.port}/secret"
@@ -133,15 +125,11 @@ class TestSites:
     async def test_which_uris_are_pages(self) -> None:
         async with resolving(real_sites(sites=("YouTube", "soundcloud"))) as it:
             await it.pages.start()
-            for uri, is_page in (
-                ("https://www.youtube.com/watch?v=dQw4w9WgXcQ", True),
-                ("https://youtu.be/dQw4w9WgXcQ", True),
-                ("https://www.youtube.com/@someone/videos", True),
-                ("https://soundcloud.com/someone/something", True),
-                ("https://vimeo.com/12345", False),
-                ("http://127.0.0.1:1/song.mp3", False),
-            ):
-                assert await it.pages.is_page(parse_source_uri(uri)) is is_page, uri
+            tube = "https://www.youtube.com"
+            for uri in (f"{tube}/watch?v=dQw4w9WgXcQ", "https://youtu.be/dQw4w9WgXcQ", "https://soundcloud.com/a/b"):
+                assert await it.pages.is_page(parse_source_uri(uri)), uri
+            for uri in ("https://vimeo.com/12345", "http://127.0.0.1:1/song.mp3"):
+                assert not await it.pages.is_page(parse_source_uri(uri)), uri
 
     @pytest.mark.parametrize("sites", [(), ("all",)])
     async def test_none_named_is_all_but_generic(self, sites: tuple[str, ...]) -> None:
@@ -151,33 +139,25 @@ class TestSites:
             assert await it.pages.is_page(parse_source_uri("https://vimeo.com/12345"))
             assert not await it.pages.is_page(parse_source_uri("https://a.example/page.html"))
 
-    async def test_a_name_that_is_none_is_told(self) -> None:
-        async with resolving(real_sites(sites=("youtube", "yuotube"))) as it:
-            with pytest.raises(ResolverSetupError, match=r"resolver\.sites: .*'yuotube'"):
-                await it.pages.start()
-
-    async def test_a_process_that_cannot_work_is_told(self) -> None:
-        async with resolving(real_sites(command=("/bin/false",))) as it:
-            with pytest.raises(ResolverSetupError, match=r"resolver\.enabled"):
-                await it.pages.start()
-            assert not await it.pages.is_page(parse_source_uri("http://a.example/"))
+    async def test_what_cannot_work_is_told(self) -> None:
+        for settings, words in (
+            ({"sites": ("youtube", "yuotube")}, r"resolver\.sites: .*'yuotube'"),
+            ({"command": ("/bin/false",)}, r"resolver\.enabled"),
+        ):
+            async with resolving(real_sites(**settings)) as it:
+                with pytest.raises(ResolverSetupError, match=words):
+                    await it.pages.start()
+                assert not await it.pages.is_page(parse_source_uri("http://a.example/"))
 
 
 class TestWhatAnExtractorCannotDo:
-    async def test_reach_out_past_the_guard(self, server: MediaServer, tmp_path: Path) -> None:
+    async def test_reach_out_past_the_guard(self, server: MediaServer) -> None:
         async with Canary() as canary, resolving(fake_sites()) as it:
             it.guard.refused.add(canary.port)
-            for what, code in (
-                ("elsewhere", FailureCode.SOURCE_REFUSED),
-                ("tunnel", FailureCode.SOURCE_REFUSED),
-                ("ftp", FailureCode.RESOLVE_FAILED),
-                ("no-proxy", FailureCode.RESOLVE_FAILED),
-                ("socket", FailureCode.RESOLVE_FAILED),
-                ("datagram", FailureCode.RESOLVE_FAILED),
-                ("lookup", FailureCode.RESOLVE_FAILED),
-            ):
+            for what in ("elsewhere", "tunnel", "ftp", "no-proxy", "socket", "datagram", "lookup"):
                 told = await it.failure(server.url(f"/fake/{what}?{canary.port}"))
-                assert told.code is code, (what, told)
+                is_ours = what in ("elsewhere", "tunnel")  # is asked of the node
+                assert told.code is (FailureCode.SOURCE_REFUSED if is_ours else FailureCode.RESOLVE_FAILED), told
             assert canary.connections == 0
 
     async def test_start_programs_fill_the_disk_or_take_the_node_down_with_it(self, server: MediaServer) -> None:
@@ -198,16 +178,11 @@ class TestWhatAnExtractorCannotDo:
             server.serve("/api/told", told(song))
             assert (await it.resolve(server.url("/fake/print"))).link.uri.opened == song
 
-    async def test_go_on_after_its_time(self, server: MediaServer) -> None:
+    async def test_go_on_after_its_time_or_load_without_end(self, server: MediaServer) -> None:
         async with resolving(fake_sites(timeout_s=3.0)) as it:
             told = await it.failure(server.url("/fake/sleep"))
-            assert (told.code, told.message) == (
-                FailureCode.RESOLVE_FAILED,
-                "The page was not resolved: it took longer than 3 s.",
-            )
+            assert told.message == "The page was not resolved: it took longer than 3 s."
             assert "resolver.timeout_ms" in told.hint
-
-    async def test_load_without_end(self, server: MediaServer) -> None:
         async with resolving(fake_sites(traffic_limit_bytes=100_000)) as it:
             server.serve("/api/told", media(b" " * 10_000_000, content_type="application/json", ranges=False))
             assert "load more than it may" in (await it.failure(server.url("/fake/told"))).message
@@ -217,31 +192,26 @@ class TestAnswers:
     async def test_everything_a_site_tells(self, server: MediaServer) -> None:
         async with resolving(fake_sites()) as it:
             song = server.url("/song.mp3")
-            more = {
-                "uploader": "Someone",
-                "duration": 12.5,
-                "thumbnail": "http://a.example/cover.jpg",
-                "http_headers": {"Referer": "http://a.example/", "Host": "evil", "Authorization": "x", "Cookie": "a=b"},
-            }
-            server.serve("/api/told", told(song, **more))
+            cover = "http://a.example/cover.jpg"
+            headers = {"Referer": "http://a.example/", "Host": "evil", "Authorization": "x", "Cookie": "a=b"}
+            answer = told(song, uploader="Someone", duration=12.5, thumbnail=cover, http_headers=headers)
+            server.serve("/api/told", answer)
             for path in ("/fake/told", "/fake/list"):
                 found = await it.resolve(server.url(path))
-                assert found.facts == PageFacts(song, "A title", "Someone", 12_500, "http://a.example/cover.jpg")
+                assert found.facts == PageFacts(song, "A title", "Someone", 12_500, cover)
                 assert found.link.headers["Referer"] == "http://a.example/"
                 assert not {"Host", "Authorization"} & found.link.headers.keys()
 
     async def test_sound_alone_and_in_one_file_comes_first(self, server: MediaServer) -> None:
         async with resolving(fake_sites()) as it:
 
-            def form(name: str, **more: Any) -> dict[str, Any]:
-                return {"format_id": name, "url": f"http://a.example/{name}", "ext": "mp4", **more}
+            def form(name: str, codec: str = "none", **more: Any) -> dict[str, Any]:
+                link = f"http://a.example/{name}"
+                return {"format_id": name, "url": link, "ext": "mp4", "vcodec": codec, "acodec": "aac", **more}
 
-            film = form("film", vcodec="h264", acodec="aac")
-            pieces = form(
-                "pieces", vcodec="none", acodec="aac", protocol="http_dash_segments", fragments=[{"url": "x"}]
-            )
-            list_of_pieces = form("list.m3u8", vcodec="none", acodec="aac", protocol="m3u8_native")
-            sound = form("sound", vcodec="none", acodec="aac", abr=64)
+            film, sound = form("film", "h264"), form("sound", abr=64)
+            pieces = form("pieces", protocol="http_dash_segments", fragments=[{"url": "x"}])
+            list_of_pieces = form("list.m3u8", protocol="m3u8_native")
             for formats, best in (
                 ([film, pieces, list_of_pieces, sound], "sound"),
                 ([film, pieces, list_of_pieces], "film"),
@@ -261,13 +231,6 @@ class TestAnswers:
                 assert told.code is FailureCode.RESOLVE_FAILED
                 assert "No connection to 127.0.0.1: Connection refused" in told.message
 
-    async def test_a_certificate_that_nobody_signed_is_not_trusted(self, tmp_path: Path) -> None:
-        async with MediaServer(tls=unsigned_certificate(tmp_path)) as secure, MediaServer() as server:
-            async with resolving(fake_sites()) as it:
-                told = await it.failure(server.url(f"/fake/tunnel?{secure.port}"))
-                assert "certificate" in told.message.lower()
-            assert secure.requests == []
-
     async def test_four_at_once_and_cancelled_ones_make_room(self, server: MediaServer) -> None:
         go = asyncio.Event()
         async with resolving(fake_sites()) as it:
@@ -276,6 +239,7 @@ class TestAnswers:
             await eventually(lambda: len(server.requests) == 4, "four ask the site")
             tasks[0].cancel()
             await eventually(lambda: len(server.requests) == 5, "the next takes the place")
+            await server.connected(4)
             assert not await it.pages.is_page(parse_source_uri(server.url("/song.mp3")))  # needs no free place
             go.set()
             results = await asyncio.gather(*tasks, return_exceptions=True)
