@@ -202,12 +202,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     def _bug(self, url: str, port: int) -> Any:
         return [][port]
 
-    def _not_a_bot(self, url: str, port: int) -> Any:
-        raise ExtractorError(
-            "Sign in to confirm you're not a bot. Use --cookies-from-browser or --cookies for the authentication",
-            expected=True,
-        )
-
     def _keys(self, url: str, port: int) -> Any:
         """What /api/told says, titled by the arguments of this extractor; the cookies go with the request."""
         told = self._told(url.replace("/fake/keys", "/fake/told"), port)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.fetching import failure_of, opened, opener, playlist_of, read_all, read_bytes
+from tests.support.fetching import body_of, failure_of, opened, opener, playlist_of, read_all, read_bytes
 from tests.support.media_server import (
     Answer,
     Canary,
@@ -15,10 +15,7 @@ from tests.support.media_server import (
     redirect,
     status,
 )
-from tests.support.radio_server import radio
 from tonearm.core.failure import FailureCode
-from tonearm.core.opened_source import OpenedSource
-from tonearm.core.source_uri import parse_source_uri
 
 BODY = bytes(range(256)) * 40
 
@@ -27,29 +24,18 @@ BODY = bytes(range(256)) * 40
 SET: dict[str, tuple[list[str], str, str | None]] = {
     "the whole host": (["a=1; Path=/"], "/x", "a=1"),
     "5.1.4, without a path": (["a=1"], "/auth/x", "a=1"),
-    "5.1.4, without a path, elsewhere": (["a=1"], "/x", None),
     "5.1.4, a path": (["a=1; path=/music"], "/music/x", "a=1"),
-    "5.1.4, a path that ends so": (["a=1; Path=/music/"], "/music/x", "a=1"),
     "5.1.4, half of a name": (["a=1; Path=/music"], "/musicians/x", None),
     "5.2.4, no path": (["a=1; Path=music"], "/auth/x", "a=1"),
-    "5.2, what is not known": (["a=1;Path=/ ; HttpOnly;SameSite=Strict; Priority=High"], "/x", "a=1"),
-    "5.2.3, the own domain": (["a=1; Path=/; Domain=127.0.0.1"], "/x", "a=1"),
     "5.2.5, only over TLS": (["a=1; Path=/; Secure"], "/x", None),
-    "5.2.2, for an hour": (["a=1; Path=/; Max-Age=3600"], "/x", "a=1"),
-    "5.2.2, over": (["a=1; Path=/; Max-Age=0"], "/x", None),
     "5.2.2, over before": (["a=1; Path=/; Max-Age=-1"], "/x", None),
     "5.2.1, over by date": (["a=1; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], "/x", None),
     "5.2.1, a date to come": (["a=1; Path=/; Expires=Wed, 01-Jan-2138 00:00:00 GMT"], "/x", "a=1"),
-    "5.2.1, no date": (["a=1; Path=/; Expires=soon"], "/x", "a=1"),
     "5.2, a value with signs": (['a="b c=d,e"; Path=/'], "/x", 'a="b c=d,e"'),
-    "5.2, an empty value": (["a=; Path=/"], "/x", "a="),
-    "5.2, no value": (["a; Path=/"], "/x", None),
     "5.2, no name": (["=1; Path=/"], "/x", None),
-    "5.3, two": (["a=1; Path=/", "b=2; Path=/"], "/x", "a=1; b=2"),
     "5.3, set again": (["a=1; Path=/", "a=2; Path=/"], "/x", "a=2"),
     "5.3, taken back": (["a=1; Path=/", "a=; Path=/; Max-Age=0"], "/x", None),
     "5.4, the longer path counts": (["a=2; Path=/music", "a=1; Path=/"], "/music/x", "a=2"),
-    "6.1, too long": ([f"a={'x' * 5000}; Path=/"], "/x", None),
     "6.1, too many": ([f"a{n}=1; Path=/" for n in range(60)], "/x", "; ".join(f"a{n}=1" for n in range(50))),
     "too much": ([f"{n}={'x' * 4000}; Path=/" for n in "abcdef"], "/x", "; ".join(f"{n}={'x' * 4000}" for n in "abcd")),
     "no ASCII": (["a=ä; Path=/"], "/x", None),
@@ -89,21 +75,9 @@ async def test_every_request_of_a_source_has_them_and_no_other_source(server: Me
     uri = server.serve("/a", _only_with("k=1", in_turn(media(big, cut_after=500_000), media(big))))
     async with opener() as source_opener:
         for _ in range(2):
-            source = await source_opener.open(parse_source_uri(uri))
-            assert isinstance(source, OpenedSource)
-            assert await read_all(source) == big
-            await source.close()
+            assert (await body_of(source_opener, uri))[0] == big
     assert _cookies(server) == [None, "k=1", "k=1", "k=1", None, "k=1", "k=1"]
     assert [request.path for request in server.requests[:3]] == ["/a", "/check", "/a"]
-
-
-async def test_a_radio_that_is_joined_again(server: MediaServer) -> None:
-    station = in_turn(radio(BODY, stop_after=5000), radio(BODY))
-    uri = server.serve("/go", status(302, "Set-Cookie: k=1; Path=/\r\nLocation: /radio\r\n"))
-    server.serve("/radio", station)
-    async with opened(uri) as source:
-        assert await read_bytes(source, 10_000) == BODY[:5000] * 2
-    assert _cookies(server) == [None, "k=1", "k=1", "k=1"]
 
 
 @pytest.mark.parametrize("kind", ["HLS", "a list of tracks"])
@@ -126,14 +100,14 @@ async def test_what_a_playlist_leads_to(server: MediaServer, kind: str) -> None:
         assert _cookies(server) == [None, None, None]
 
 
-@pytest.mark.parametrize("domain", ["", "; Domain=127.0.0.2", "; Domain=0.0.2", "; Domain=.example"])
-async def test_no_other_host_gets_them(server: MediaServer, domain: str) -> None:
+async def test_no_other_host_gets_them(server: MediaServer) -> None:
     async with MediaServer(host="127.0.0.2") as other:
         there = other.serve("/a", media(BODY))
-        go = server.serve("/go", status(302, f"Set-Cookie: k=1; Path=/{domain}\r\nLocation: {there}\r\n"))
-        async with opened(go) as source:
-            assert await read_all(source) == BODY
-        assert _cookies(other) == [None]
+        for domain in ("", "; Domain=127.0.0.2", "; Domain=0.0.2"):
+            go = server.serve("/go", status(302, f"Set-Cookie: k=1; Path=/{domain}\r\nLocation: {there}\r\n"))
+            async with opened(go) as source:
+                assert await read_all(source) == BODY
+        assert _cookies(other) == [None] * 3
 
 
 async def test_after_a_cookie_a_private_network_is_as_closed_as_before(server: MediaServer) -> None:

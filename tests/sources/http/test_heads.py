@@ -27,79 +27,49 @@ def _chunked(lines: str) -> bytes:
 # Each was tried with curl 7.88 and ffmpeg 5.1: "both", the one that reads it, or "RFC" with the section that says how
 # it is read. Of an answer that some refuse, ffmpeg has the last word.
 HEADS: dict[str, tuple[bytes, str]] = {
-    "a header of 9 kB": (_ok(f"X: {'a' * 9000}\r\n{LENGTH}"), "both"),
     "a header of 40 kB": (_ok(f"X: {'a' * 40_000}\r\n{LENGTH}"), "both"),
-    "200 headers": (_ok("".join(f"X-{number}: a\r\n" for number in range(200)) + LENGTH), "both"),
     "900 headers": (_ok("".join(f"X-{number}: a\r\n" for number in range(900)) + LENGTH), "both"),
     "the same length twice": (_ok(LENGTH * 2), "both"),
-    "the same length in a list": (_ok(f"Content-Length: {SIZE}, {SIZE}\r\n"), "both"),
     "the same length in other digits": (_ok(f"Content-Length: 00{SIZE}, {SIZE}\r\n"), "RFC 9110, 8.6"),
-    "a length beside chunks": (_chunked(f"{LENGTH}Transfer-Encoding: chunked\r\n"), "both; RFC 9112, 6.3"),
     "a wrong length there": (_chunked("Transfer-Encoding: Chunked\r\nContent-Length: 5\r\n"), "curl; RFC 9112, 6.3"),
     "no transfer coding": (_ok(f"Transfer-Encoding: identity\r\n{LENGTH}"), "both"),
-    "HTTP/2": (_ok(LENGTH, "HTTP/2 200 "), "both"),
     "HTTP/2.0": (_ok(LENGTH, "HTTP/2.0 200 OK"), "both"),
-    "http in small letters": (_ok(LENGTH, "http/1.0 200 OK"), "both"),
     "HTTP/1.2": (_ok(LENGTH, "HTTP/1.2 200 OK"), "ffmpeg"),
     "HTTP without a version": (_ok(LENGTH, "HTTP 200 OK"), "ffmpeg"),
-    "no reason": (_ok(LENGTH, "HTTP/1.1 200"), "both"),
-    "two blanks": (_ok(LENGTH, "HTTP/1.1  200 OK"), "both"),
-    "a tab": (_ok(LENGTH, "HTTP/1.1\t200 OK"), "ffmpeg"),
     "a reason in Latin-1": (_ok(LENGTH, "HTTP/1.1 200 Gr\xfc\xdfe"), "both"),
     "a mark of UTF-8": (b"\xef\xbb\xbf" + _ok(LENGTH), "ffmpeg"),
     "blanks before it": (b"  " + _ok(LENGTH), "ffmpeg"),
     "SHOUTcast in small letters": (_ok(LENGTH, "icy 200 OK"), "ffmpeg"),
-    "status 203": (_ok(LENGTH, "HTTP/1.1 203 Non-Authoritative"), "both; RFC 9110, 15.3.4"),
     "status 201": (_ok(LENGTH, "HTTP/1.1 201 Created"), "both"),
     "a line without a colon": (_ok(f"nothing at all\r\n{LENGTH}"), "ffmpeg"),
-    "a first line without a colon": (_ok(LENGTH).replace(b"OK\r\n", b"OK\r\nnothing\r\n", 1), "ffmpeg"),
-    "a blank before the colon": (_ok(f"Content-Length : {SIZE}\r\n"), "both"),
-    "a blank before another colon": (_ok(f"X-A : b\r\n{LENGTH}"), "both"),
-    "a blank in a name": (_ok(f"X A: b\r\n{LENGTH}"), "both"),
-    "no name": (_ok(f": b\r\n{LENGTH}"), "both"),
     "a name in Latin-1": (_ok(f"X-\xfc: b\r\n{LENGTH}"), "both"),
-    "a length below nothing": (_ok("Content-Length: -1\r\n"), "ffmpeg"),
     "a length in words": (_ok("Content-Length: unknown\r\n"), "neither, till the connection ends"),
-    "an empty length": (_ok("Content-Length:\r\n"), "neither, till the connection ends"),
-    "a length with a plus": (_ok(f"Content-Length: +{SIZE}\r\n"), "both"),
     "a length of 23 digits": (_ok("Content-Length: 99999999999999999999999\r\n"), "both"),
-    "a length with its unit": (_ok(f"Content-Length: {SIZE} bytes\r\n"), "both"),
-    "a part without a range": (_ok(LENGTH, "HTTP/1.1 206 Partial"), "both"),
     "a part of an odd range": (_ok(f"Content-Range: bytes x/y\r\n{LENGTH}", "HTTP/1.1 206 Partial"), "curl"),
     "lines that end with LF": (_ok(LENGTH)[:-SIZE].replace(b"\r\n", b"\n") + BODY, "both; RFC 9112, 2.2"),
-    "LF, and sloppy": (_ok(LENGTH * 2)[:-SIZE].replace(b"\r\n", b"\n") + BODY, "both"),
     "a folded line": (_ok(f"X-A: b\r\n c\r\n{LENGTH * 2}"), "both; RFC 9112, 5.2"),
     "a NUL in a value": (_ok(f"X-A: a\0b\r\n{LENGTH}"), "ffmpeg"),
-    "a CR in a value": (_ok(f"X-A: a\rb\r\n{LENGTH}"), "both"),
     "bytes behind the body": (_ok(LENGTH) + b"and more", "both"),
     "an answer behind the body": (_ok(LENGTH * 2) + _ok(LENGTH), "both"),
-    "bytes behind the last chunk": (_chunked("Transfer-Encoding: chunked\r\n") + b"and more", "both"),
     "early hints before it": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + _ok(LENGTH * 2), "curl"),
 }  # fmt: skip
 
 
-class TestWhatIsRead:
-    @pytest.mark.parametrize("name", HEADS)
-    async def test_at_once_and_in_pieces(self, server: MediaServer, name: str) -> None:
-        data = HEADS[name][0]
-        for answer in (raw(data), _in_pieces(data)):
-            async with opened(server.serve("/a", answer)) as source:
-                assert await read_all(source) == BODY
-                assert source.size_bytes in (None, SIZE)
-        assert len(server.requests) == 2
-
-    async def test_a_redirect_with_cookies_and_their_order(self, server: MediaServer) -> None:
-        server.serve("/a", media(BODY))
-        head = b"http/1.1  302 Found\r\nno colon\r\nLocation : /a\r\nset-cookie : k=1\r\nSet-Cookie: l=2\r\n\r\n"
-        async with opened(server.serve("/go", raw(head))) as source:
+@pytest.mark.parametrize("name", HEADS)
+async def test_at_once_and_in_pieces(server: MediaServer, name: str) -> None:
+    data = HEADS[name][0]
+    for answer in (raw(data), _in_pieces(data)):
+        async with opened(server.serve("/a", answer)) as source:
             assert await read_all(source) == BODY
-        assert server.requests[1].headers["cookie"] == "k=1; l=2"
+            assert source.size_bytes in (None, SIZE)
+    assert len(server.requests) == 2
 
-    async def test_a_radio_keeps_its_titles(self, server: MediaServer) -> None:
-        head = b"ICY 200 OK\r\nicy-name : One\r\nnothing\r\nicy-metaint:1000\r\n\r\n"
-        async with opened(server.serve("/a", raw(head + (BODY[:1000] + b"\0") * 20))) as source:
-            assert (source.is_live, source.station_name) == (True, "One")
-            assert await read_bytes(source, 5000) == BODY[:1000] * 5
+
+async def test_a_radio_keeps_its_titles(server: MediaServer) -> None:
+    head = b"ICY 200 OK\r\nicy-name : One\r\nnothing\r\nicy-metaint:1000\r\n\r\n"
+    async with opened(server.serve("/a", raw(head + (BODY[:1000] + b"\0") * 20))) as source:
+        assert (source.is_live, source.station_name) == (True, "One")
+        assert await read_bytes(source, 5000) == BODY[:1000] * 5
 
 
 def _in_pieces(data: bytes) -> Answer:
@@ -122,14 +92,10 @@ def _in_pieces(data: bytes) -> Answer:
 UNREADABLE = FailureCode.CONNECT_FAILED
 REFUSED: dict[str, tuple[Answer, FailureCode, str]] = {
     "lengths that differ": (raw(_ok(f"{LENGTH}Content-Length: 5\r\n")), UNREADABLE, "lengths that differ"),
-    "a list of lengths that differ": (raw(_ok("Content-Length: 9, 5\r\n")), UNREADABLE, "that differ"),
-    "a length and none": (raw(_ok(f"{LENGTH}Content-Length: -1\r\n")), UNREADABLE, "lengths that differ"),
     "a status of two digits": (raw(_ok(LENGTH, "HTTP/1.1 20 OK")), UNREADABLE, "no status"),
-    "no head": (raw(BODY), UNREADABLE, ""),
     "2000 headers": (raw(_ok("X: a\r\n" * 2000)), UNREADABLE, "more than 1000 lines"),
     "70 kB": (raw(_ok(f"X: {'a' * 70_000}\r\n")), UNREADABLE, "more than 8190"),
     "sloppy without end": (raw(b"http/1.1 200 OK\r\n" + b"X: a\r\n" * 500_000), UNREADABLE, ""),
-    "one line without end": (raw(b"HTTP/2 " + b"a" * 5_000_000), UNREADABLE, ""),
     "interim answers": (raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 50 + b"HTTP/2 1"), FailureCode.CONNECTION_LOST, ""),
     "sloppy, drop by drop": (drip(b"HTTP/2 200 OK\r\n" + b"X: b\r\n" * 100, 0.02), FailureCode.TIMEOUT, ""),
 }  # fmt: skip

@@ -56,21 +56,16 @@ def test_sound_and_titles_come_apart_for_every_way_to_cut_the_bytes(
     [
         (b"StreamTitle='Band - Song';StreamUrl='http://x/';", "Band - Song"),
         (b"StreamTitle='It's Don't';StreamUrl='';", "It's Don't"),
-        (b"StreamTitle='Rock 'n' Roll';", "Rock 'n' Roll"),
         (b"StreamTitle='a';b';StreamUrl='x';", "a';b"),
-        (b"StreamTitle='It's'", "It's"),
         (b"StreamTitle='cut off in the mid", "cut off in the mid"),
         (b"StreamUrl='http://x/';StreamTitle='Second';", "Second"),
         ("StreamTitle='Sigur Rós - Hoppípolla';".encode(), "Sigur Rós - Hoppípolla"),
         (b"StreamTitle='Bj\xf6rk \x96 J\xf3ga';", "Björk \u2013 Jóga"),
         (b"StreamTitle='\xff\x81';", "ÿ\ufffd"),
         (b"StreamTitle=' a\tb\r\nc\x07 ';", "a b c"),
-        (b"StreamTitle='';StreamUrl='';", ""),
         (b"StreamTitle='';adw_ad='true';durationMilliseconds='30014';adId='38320';insertionType='preroll';", ""),
-        (b"StreamTitle='Band - Song';adw_ad='false';", "Band - Song"),
         (b"StreamTitle='Band - Song';StreamUrl=http://x/;", "Band - Song"),
         (b"StreamUrl='http://x/';", None),
-        (b"", None),
     ],
 )
 def test_titles_in_odd_forms(text: bytes, title: str | None) -> None:
@@ -84,15 +79,10 @@ def test_a_title_is_of_bearable_length_and_fit_for_json() -> None:
     text.encode("utf-8")
 
 
-@pytest.mark.parametrize(
-    "header", [None, "", "0", "-1", "abc", "16000x", "1e3", "99999999999999999999", "²", "9999999"]
-)
-def test_a_broken_interval_means_that_all_is_sound(header: str | None) -> None:
-    assert metadata_interval(header) is None
-    assert IcySplitter(metadata_interval(header)).feed(b"abc") == (b"abc", [])
-
-
-def test_an_interval_is_read() -> None:
+def test_a_broken_interval_means_that_all_is_sound() -> None:
+    for header in (None, "", "0", "-1", "abc", "16000x", "1e3", "99999999999999999999", "²", "9999999"):
+        assert metadata_interval(header) is None
+    assert IcySplitter(None).feed(b"abc") == (b"abc", [])
     assert metadata_interval(" 16000 ") == 16000
 
 

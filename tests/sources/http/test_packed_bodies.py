@@ -25,32 +25,18 @@ def in_members(data: bytes) -> bytes:
     return b"".join(gzip.compress(data[start : start + 60_000]) for start in range(0, len(data), 60_000))
 
 
-def as_it_is(data: bytes) -> bytes:
-    return data
-
-
 # What the server says, what it does, and who reads it: curl 7.88, unpacking with `--compressed`, and ffmpeg 5.1.
 PACKED: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
     "gzip": ("gzip", gzip.compress, "both"),
-    "in capitals": ("GZIP", gzip.compress, "both; RFC 9110, 8.4.1"),
-    "x-gzip": ("x-gzip", gzip.compress, "curl; RFC 9110, 8.4.1.3"),
     "deflate": ("deflate", zlib.compress, "both; RFC 9110, 8.4.1.2"),
     "deflate without wrapping": ("deflate", raw_deflate, "both; RFC 9110, 8.4.1.2: some send it so"),
     "gzip in members": ("gzip", in_members, "RFC 1952, 2.2"),
-    "gzip and bytes behind it": (
-        "gzip",
-        lambda data: gzip.compress(data) + b"and more",
-        "gzip -d; curl and ffmpeg give up",
-    ),
+    "gzip and bytes behind it": ("gzip", lambda data: gzip.compress(data) + b"and more", "gzip -d"),
     "gzip in a list": ("identity, gzip", gzip.compress, "curl; RFC 9110, 8.4"),
     "gzip and a word": ("aws-chunked,gzip", gzip.compress, "S3 answers so; neither"),
-    "gzip that is none": ("gzip", as_it_is, "curl as it asks by default"),
-    "a charset": ("UTF-8", as_it_is, "ffmpeg, curl as it asks by default"),
-    "none": ("none", as_it_is, "both"),
-    "binary": ("binary", as_it_is, "ffmpeg, curl as it asks by default"),
-    "aws-chunked": ("aws-chunked", as_it_is, "ffmpeg, curl as it asks by default"),
-    "identity": ("identity", as_it_is, "both; RFC 9110, 12.5.3"),
-    "nothing": ("", as_it_is, "both"),
+    "gzip that is none": ("gzip", bytes, "curl as it asks by default"),
+    "a charset": ("UTF-8", bytes, "ffmpeg, curl as it asks by default"),
+    "identity": ("identity", bytes, "both; RFC 9110, 12.5.3"),
 }
 
 
@@ -91,11 +77,8 @@ def bomb(size: int) -> bytes:
 # What is refused, with its reason: while it opens, or where it is read, after so many bytes at most.
 REFUSED: dict[str, tuple[str, Callable[[], bytes], FailureCode, str, int]] = {
     "br": ("br", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('br')", 0),
-    "zstd": ("zstd", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('zstd')", 0),
-    "compress": ("compress", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('compress')", 0),
     "packed twice": ("gzip, gzip", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('gzip, gzip')", 0),
     "a bomb": ("gzip", lambda: bomb(50_000_000), FailureCode.LIMIT_EXCEEDED, "200 times", 0),
-    "deflate": ("deflate", lambda: zlib.compress(bytes(50_000_000)), FailureCode.LIMIT_EXCEEDED, "200 times", 0),
     "a bomb in members": ("gzip", lambda: bomb(1_000_000) * 50, FailureCode.LIMIT_EXCEEDED, "200 times", 2_200_000),
     "members without end": ("gzip", lambda: gzip.compress(b"") * 5000, FailureCode.LIMIT_EXCEEDED, "1000 parts", 0),
     "damaged": ("gzip", lambda: gzip.compress(BODY)[:12] + b"\xff" * 5000, FailureCode.CORRUPT, "damaged", 0),
@@ -120,19 +103,9 @@ async def test_what_is_refused(server: MediaServer, name: str) -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_playlist_that_is_a_bomb(server: MediaServer) -> None:
-    body = gzip.compress(b"#EXTM3U\n" + b"http://a.example/\n" * 200_000)
-    answer = media(body, headers="Content-Encoding: gzip\r\n", content_type="audio/x-mpegurl")
-    assert (await failure_of(server.serve("/a.m3u", answer))).code is FailureCode.LIMIT_EXCEEDED
-
-
-@pytest.mark.parametrize(
-    "rest",
-    [(gzip.compress(BODY), False), (BODY, True)],
-    ids=["the whole", "a part"],
-)
-async def test_the_rest_of_a_file_is_not_taken_from_a_packed_one(server: MediaServer, rest: tuple[bytes, bool]) -> None:
-    packed = media(rest[0], ranges=rest[1], headers="Content-Encoding: gzip\r\n")
-    async with opened(server.serve("/a", in_turn(media(BODY, cut_after=10_000), packed))) as source:
-        got, error = await read_until_failure(source)
-    assert (got, error.failure.code) == (BODY[:10_000], FailureCode.NOT_AUDIO)
+async def test_the_rest_of_a_file_is_not_taken_from_a_packed_one(server: MediaServer) -> None:
+    for rest, ranges in ((gzip.compress(BODY), False), (BODY, True)):
+        packed = media(rest, ranges=ranges, headers="Content-Encoding: gzip\r\n")
+        async with opened(server.serve("/a", in_turn(media(BODY, cut_after=10_000), packed))) as source:
+            got, error = await read_until_failure(source)
+        assert (got, error.failure.code) == (BODY[:10_000], FailureCode.NOT_AUDIO)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opened, read_bytes, read_until_failure
-from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, raw, redirect, status
+from tests.support.media_server import Answer, MediaServer, Reply, in_turn, raw, redirect, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode
 from tonearm.core.opened_source import OpenedSource, TitleAtByte
@@ -39,10 +39,8 @@ class TestListening:
             radio(SOUND),
             radio(SOUND, status_line="ICY 200 OK"),
             radio(SOUND, status_line="HTTP/1.1 200 OK", chunked=True),
-            radio(SOUND, headers="icy-br: 128\r\nServer: Icecast 2.4.4\r\n", interval=16_000),
             raw(b"ICY 200 OK\r\nicy-br:128\r\ncontent-type:audio/mpeg\r\n\r\n" + endless(200_000)),
         ],
-        ids=["HTTP/1.0", "SHOUTcast", "chunked", "Icecast", "no name, no titles"],
     )
     async def test_sound_comes_without_what_is_mixed_in(self, server: MediaServer, answer: Answer) -> None:
         async with tuned_in(server, answer) as source:
@@ -50,17 +48,6 @@ class TestListening:
             assert (source.name, source.content_type) == ("radio.mp3", "audio/mpeg")
             assert await read_bytes(source, 180_000) == endless(180_000)
             assert server.connections == 1
-
-    async def test_an_answer_that_is_not_quite_http_on_a_connection_that_was_used_before(
-        self, server: MediaServer
-    ) -> None:
-        async def elsewhere(_: Request, reply: Reply) -> None:
-            await reply.send(b"HTTP/1.1 302 Found\r\nLocation: /here\r\nContent-Length: 0\r\n\r\n")
-
-        server.serve("/here", raw(b"ICY 200 OK\r\nicy-br:128\r\n\r\n" + endless(20_000)))
-        async with tuned_in(server, elsewhere) as source:
-            assert await read_bytes(source, 10_000) == endless(10_000)
-            assert (source.is_live, server.connections) == (True, 1)
 
     async def test_titles_stand_at_their_sound(self, server: MediaServer) -> None:
         told: dict[int, str | None] = {0: "One", 2: "One", 3: "", 4: "Zwei - Dréi"}
@@ -72,14 +59,11 @@ class TestListening:
             assert source.reader.take_titles(10_000) == [TitleAtByte(5000, "Zwei - Dréi")]
             assert source.reader.take_titles(10_000) == []
 
-    @pytest.mark.parametrize(
-        ("header", "name"),
-        [(b"Radio Z\xc3\xbcrich", "Radio Zürich"), (b"Radio Z\xfcrich", "Radio Zürich"), (b"  ", None)],
-    )
-    async def test_name_of_the_station(self, server: MediaServer, header: bytes, name: str | None) -> None:
-        answer = raw(b"HTTP/1.0 200 OK\r\nicy-name: " + header + b"\r\n\r\n" + SOUND)
-        async with tuned_in(server, answer) as source:
-            assert source.station_name == name
+    async def test_name_of_the_station(self, server: MediaServer) -> None:
+        for header, name in ((b"Z\xc3\xbcrich", "Zürich"), (b"Z\xfcrich", "Zürich"), (b"  ", None)):
+            answer = raw(b"HTTP/1.0 200 OK\r\nicy-name: " + header + b"\r\n\r\n" + SOUND)
+            async with tuned_in(server, answer) as source:
+                assert source.station_name == name
 
     async def test_flood_of_titles_is_not_kept(self, server: MediaServer) -> None:
         answer = radio(bytes(256), interval=256, titles=lambda number: f"{number} " + "x" * 500)
@@ -101,18 +85,15 @@ class TestListening:
 
 
 class TestTakingUp:
-    @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
-    @pytest.mark.parametrize("chunked", [False, True])
+    @pytest.mark.parametrize(("ends_by", "chunked"), [(Reply.cut, False), (Reply.cut, True), (Reply.reset, False)])
     async def test_broken_stream_goes_on(
         self, server: MediaServer, ends_by: Callable[[Reply], None], chunked: bool
     ) -> None:
         first = radio(SOUND, stop_after=30_000, ends_by=ends_by, chunked=chunked, status_line="HTTP/1.1 200 OK")
         async with tuned_in(server, in_turn(first, radio(SOUND))) as source:
             # A reset may take away what was not read yet; what came has to come whole.
-            if ends_by is Reply.cut:
-                assert await read_bytes(source, 80_000) == SOUND[:30_000] + SOUND
-            else:
-                await read_bytes(source, 80_000)
+            heard = await read_bytes(source, 80_000)
+            assert ends_by is Reply.reset or heard == SOUND[:30_000] + SOUND
             assert [request.headers.get("icy-metadata") for request in server.requests] == ["1", "1"]
             assert server.ranges == ["bytes=0-", None]
 
@@ -130,7 +111,6 @@ class TestTakingUp:
             (radio(SOUND, stop_after=20_000), SOUND[:20_000] * 6),
             (radio(SOUND, stop_after=0, ends_by=fall_silent), b""),
         ],
-        ids=["down", "ends at once every time", "sends headers and no sound"],
     )
     async def test_station_that_does_not_come_back_is_tried_a_few_times_and_then_lost(
         self, server: MediaServer, answer: Answer, heard: bytes
@@ -141,25 +121,20 @@ class TestTakingUp:
             assert error.failure.code is FailureCode.CONNECTION_LOST
             assert len(server.requests) == 6
 
-    async def test_tries_are_spread(self) -> None:
-        """Five tries, each after a longer wait, the last before listeners are told of a failure."""
-        delays_s = FetchSettings().live_resume_delays_s
-        assert len(delays_s) == 5
-        assert list(delays_s) == sorted(delays_s)
-        assert sum(delays_s) < 30
-
     async def test_silent_stream_is_taken_up_again(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, stall_timeout_s=0.2)
         first = radio(SOUND, stop_after=10_000, ends_by=fall_silent)
         async with tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
             assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
 
-    async def test_it_says_when_it_is_connecting(self, server: MediaServer) -> None:
+    async def test_it_says_when_it_is_connecting_and_can_be_closed_then(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
         async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
             assert not source.reader.is_reconnecting
             await read_bytes(source, 10_000)
             await eventually(lambda: source.reader.is_reconnecting, "the source connects again")
+        await server.all_gone()
+        assert len(server.requests) == 1
 
     async def test_a_link_is_followed_again(self, server: MediaServer) -> None:
         server.serve("/one", radio(SOUND, stop_after=10_000))
@@ -168,18 +143,3 @@ class TestTakingUp:
         async with opened(link) as source:
             assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
         assert [request.path for request in server.requests] == ["/link", "/one", "/link", "/two"]
-
-    async def test_closing_while_it_waits_to_connect(self, server: MediaServer) -> None:
-        settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
-        async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
-            await read_bytes(source, 10_000)
-        await server.all_gone()
-        assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("chunked", [False, True])
-async def test_a_body_that_is_no_radio_has_an_end(server: MediaServer, chunked: bool) -> None:
-    async with opened(server.serve("/a", media(SOUND, ranges=False, chunked=chunked))) as source:
-        assert not isinstance(source.reader, RadioReader)
-        assert await read_bytes(source, len(SOUND)) == SOUND
-        assert await source.reader.read_at(len(SOUND), 10) == b""

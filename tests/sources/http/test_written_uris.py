@@ -16,21 +16,15 @@ SIGNED = "/a.mp3?Signature=qZ%2Bx%2FPP2g%3D&Key=a%40b%3Ac"
 # RFC 3986 has pairs of hexadecimal digits for every byte that no URI may hold, RFC 9112, 3.2 demands such a target.
 WRITTEN = {
     "a signed link": (SIGNED, SIGNED),
-    "pairs in lower case": ("/%c3%a4%2f.mp3", "/%c3%a4%2f.mp3"),
     "pairs that need not be": ("/%7Euser/%41%2e.mp3?%7e=%2D", "/%7Euser/%41%2e.mp3?%7e=%2D"),
     "signs that may stand": ("/a:b@c;d=1,2!$&'()*+~.mp3?a=/?:@!$'()*+,;", "/a:b@c;d=1,2!$&'()*+~.mp3?a=/?:@!$'()*+,;"),
-    "plus and blank": ("/a+b%20c.mp3?d+e=%20", "/a+b%20c.mp3?d+e=%20"),
     "no value, no name": ("/a.mp3?x=&=y&&z", "/a.mp3?x=&=y&&z"),
     "a link in the query": ("/a?u=https%3A%2F%2Fb.example%2Fc%3Fd&v=http://e/../f", "/a?u=https%3A%2F%2Fb.example%2Fc%3Fd&v=http://e/../f"),
-    "two slashes": ("/a//b///c.mp3", "/a//b///c.mp3"),
     "encoded twice": ("/a%2520b.mp3?c=%252B", "/a%2520b.mp3?c=%252B"),
-    "a NUL that is encoded": ("/a%00.mp3", "/a%00.mp3"),
     "letters of a language": ("/ä.mp3?ß", "/%C3%A4.mp3?%C3%9F"),
-    "a blank": ("/a b.mp3?c d", "/a%20b.mp3?c%20d"),
     "signs that no URI may hold": ('/<a>"{b}|\\^`.mp3?[c]', "/%3Ca%3E%22%7Bb%7D%7C%5C%5E%60.mp3?%5Bc%5D"),
     "a percent sign alone": ("/100%.mp3?5%&%zz", "/100%25.mp3?5%25&%25zz"),
     "a fragment stays at home": ("/a%2B.mp3?x#y%2B", "/a%2B.mp3?x"),
-    "dots": ("/a/../b/./%2e/c%2F..%2Fd.mp3", "/b/c%2F..%2Fd.mp3"),
     "encoded dots": ("/a/%2E%2e/b%7e/.%2e/c.mp3", "/c.mp3"),
 }  # fmt: skip
 
@@ -63,41 +57,32 @@ def _hls(segment: str) -> bytes:
 
 
 # curl percent-encodes no byte of a `Location` and sends it; browsers encode it as it came, in no charset.
-@pytest.mark.parametrize(
-    ("written", "target"),
-    [(b"/f\xfcr.mp3?\xe9", "/f%FCr.mp3?%E9"), ("/für.mp3".encode(), "/f%C3%BCr.mp3"), (b" /a.mp3\t", "/a.mp3")],
-    ids=["Latin-1", "UTF-8", "blanks around it"],
-)
-async def test_bytes_of_a_location(server: MediaServer, written: bytes, target: str) -> None:
-    server.serve(target, media(BODY))
-    head = b"HTTP/1.1 301 Moved\r\nLocation: " + written + b"\r\nContent-Length: 0\r\n\r\n"
-    async with opened(server.serve("/go", raw(head))) as source:
-        assert await read_all(source) == BODY
+async def test_bytes_of_a_location(server: MediaServer) -> None:
+    latin, utf8 = b"/f\xfcr.mp3?\xe9", "/für.mp3".encode()
+    for written, target in ((latin, "/f%FCr.mp3?%E9"), (utf8, "/f%C3%BCr.mp3"), (b" /a.mp3\t", "/a.mp3")):
+        server.serve(target, media(BODY))
+        head = b"HTTP/1.1 301 Moved\r\nLocation: " + written + b"\r\nContent-Length: 0\r\n\r\n"
+        async with opened(server.serve("/go", raw(head))) as source:
+            assert await read_all(source) == BODY
 
 
 # RFC 3986, 5.4, whose dots are resolved later, in `parse_source_uri`, together with those that are encoded.
-@pytest.mark.parametrize(
-    ("reference", "joined"),
-    [
+def test_relative_references() -> None:
+    for reference, joined in (
         ("https://b.example/%2b", "https://b.example/%2b"),
         ("//b.example/c?d", "http://b.example/c?d"),
         ("/%2B?x", "http://a.example:8000/%2B?x"),
-        ("c%2f?x", "http://a.example:8000/p//q%2f/c%2f?x"),
         ("../c//d?../e", "http://a.example:8000/p//c//d?../e"),
         ("?y=%2B", "http://a.example:8000/p//q%2f/r?y=%2B"),
-        ("", "http://a.example:8000/p//q%2f/r?s=/t%2F"),
         ("#f", "http://a.example:8000/p//q%2f/r?s=/t%2F#f"),
-    ],
-)
-def test_relative_references(reference: str, joined: str) -> None:
-    base = parse_source_uri("http://A.example:8000/p//q%2f/r?s=/t%2F#u")
-    assert joined_uri(base, reference) == joined
+    ):
+        assert joined_uri(parse_source_uri("http://A.example:8000/p//q%2f/r?s=/t%2F#u"), reference) == joined
 
 
 # The patterns judge one form of all ways to write a URI; and the wire has no way that the patterns did not judge.
-@pytest.mark.parametrize("written", ["/%73ecret/a", "/x/%2e%2E/secret/a", "/x/../secret/a", "/.%2e/secret/a?b"])
-async def test_patterns_judge_the_normal_form(server: MediaServer, written: str) -> None:
+async def test_patterns_judge_the_normal_form(server: MediaServer) -> None:
     async with Canary() as canary:
-        location = f"http://127.0.0.1:{canary.port}{written}"
-        told = await failure_of(server.serve("/go", redirect(location)), blocked=[re.compile(r"^http://[^/]+/secret/")])
-        assert (told.code, canary.connections) == (FailureCode.SOURCE_BLOCKED, 0)
+        for written in ("/%73ecret/a", "/x/%2e%2E/secret/a", "/x/../secret/a", "/.%2e/secret/a?b"):
+            go = server.serve("/go", redirect(f"http://127.0.0.1:{canary.port}{written}"))
+            told = await failure_of(go, blocked=[re.compile(r"^http://[^/]+/secret/")])
+            assert (told.code, canary.connections) == (FailureCode.SOURCE_BLOCKED, 0)

@@ -66,6 +66,8 @@ async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
     assert await it.is_page(long)
     assert await it.is_page(long)
     assert it.asked[2:] == [long, long]
+    assert not await it.is_page("/die")
+    assert await it.is_page("/page/after")
     await it.pages.close()
 
 
@@ -83,13 +85,6 @@ async def test_who_hangs_holds_nobody_up_for_longer_than_the_limit(
     assert len(caplog.records) == hung <= 4
     assert "opened as it is: http://a.example/hang/" in caplog.text
     await eventually(lambda: it.is_page("/page"), "another process is ready")
-    await it.pages.close()
-
-
-async def test_after_one_that_died_the_next_is_asked(tmp_path: Path) -> None:
-    it = Matching(tmp_path, limit_s=30.0)
-    assert not await it.is_page("/die")
-    assert await it.is_page("/page")
     await it.pages.close()
 
 
