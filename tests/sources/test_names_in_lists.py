@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.fetching import failure_of, opened, playlist_of
 from tonearm.core.failure import FailureCode
-from tonearm.core.source_uri import initial_track_info, parse_source_uri
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_codec import decode_track, encode_track
 
 SONG = "CD 1/03 x.mp3"
@@ -37,70 +37,45 @@ def pls(name: str) -> str:
 
 
 M3U: Sequence[Row] = [
-    ("a.m3u", SONG, SONG, "everybody: a path from the list's folder"),
     ("a.m3u", "CD%201/03%20x.mp3", SONG, "VLC writes it: percent-encoded"),
     ("a.m3u8", "#EXTM3U\n#EXTINF:1,T\nCD%201/03%20x.mp3", SONG, "VLC writes it: percent-encoded"),
     ("a.m3u", "CD 1\\03 x.mp3", SONG, "Winamp, foobar2000: Windows' slashes"),
-    ("a.m3u", ".\\CD 1\\03 x.mp3", SONG, "MusicBee, foobar2000"),
-    ("a.m3u", "./CD 1/03 x.mp3", SONG, "everybody"),
     ("a.m3u", "C:\\Music\\CD 1\\03 x.mp3", SONG, "Winamp on another machine: a drive and its folders"),
-    ("a.m3u", "c:/Music/CD 1/03 x.mp3", SONG, "the same with slashes"),
     ("a.m3u", "C:03 x.mp3", "03 x.mp3", "Windows: a drive without a folder"),
     ("a.m3u", "\\Music\\CD 1\\03 x.mp3", SONG, "Windows: the root of this drive"),
     ("a.m3u", "\\\\nas\\music\\CD 1\\03 x.mp3", SONG, "Windows: a share (UNC)"),
     ("a.m3u", "/home/her/Music/CD 1/03 x.mp3", SONG, "Rhythmbox: absolute, on another machine"),
-    ("a.m3u", "/Volumes/Music/CD 1/03 x.mp3", SONG, "iTunes exports it"),
     ("a.m3u", "file:///C:/Music/CD%201/03%20x.mp3", SONG, "VLC on Windows"),
     ("a.m3u", "file://nas/music/CD%201/03%20x.mp3", SONG, "VLC: a share (RFC 8089, appendix E.3)"),
-    ("a.m3u", "file:///home/her/CD%201/03%20x.mp3", SONG, "VLC on Linux, on another machine"),
-    ("a.m3u", "file:///home/her/CD 1/03 x.mp3", SONG, "sloppy: a URI with blanks"),
-    ("a.m3u", "cd 1/03 X.MP3", SONG, "made on Windows and macOS, where case means nothing"),
     ("a.m3u", "cd%201\\03%20X.MP3", SONG, "all of that"),
-    ("a.m3u", "CD 1/03 x.wav", SONG, "the files were encoded after the list was written"),
     ("a.m3u", "Z:\\x\\cd 1\\03 X.flac", SONG, "all of that"),
     ("a.m3u", "#EXTM3U\n#EXTINF:1,T\nCafe\u0301.mp3", "Caf\u00e9.mp3", "macOS: letters and accents apart"),
-    ("a.m3u", "Caf\u00e9.mp3", "Cafe\u0301.mp3", "the same the other way"),
     ("a.m3u", "100%.mp3", "100%.mp3", "the name as written comes first"),
-    ("a.m3u", "50%25.mp3", "50%25.mp3", "the name as written comes first"),
     ("a.m3u", "a\\b.mp3", "a\\b.mp3", "the name as written comes first, as Linux allows it"),
     ("a.m3u", "what? #1.mp3", "what? #1.mp3", "nothing means anything in a path"),
     ("a.m3u", "take #t=1", "take #t=1", "not even a fragment, where the file has that name"),
     ("a.m3u", "CD 1\\03 x.mp3#t=10", SONG, "a part of the file (W3C Media Fragments), elsewhere written"),
-    ("a.pls", pls("C:\\Music\\CD 1\\03 x.mp3"), SONG, "Winamp"),
     ("a.pls", pls("CD%201/03%20x.mp3"), SONG, "percent-encoded"),
     ("a.xspf", xspf("CD%201/03%20x.mp3"), SONG, "XSPF 1, 4.1.1: a URI"),
-    ("a.xspf", xspf("CD 1\\03 x.mp3"), SONG, "sloppy: a path"),
     ("a.xspf", xspf("file:///D:/CD%201/03%20x.mp3"), SONG, "VLC on Windows"),
     ("a.xspf", xspf("100%25.mp3"), "100%.mp3", "a URI is decoded first"),
 ]
 ENCODINGS: Sequence[Row] = [
-    ("a.m3u", MARK + RUSSIAN.encode(), RUSSIAN, "UTF-8 with a mark"),
     ("a.m3u", RUSSIAN.encode("utf-16"), RUSSIAN, "Windows' Notepad: UTF-16 with a mark, little-endian"),
     ("a.m3u", b"\xfe\xff" + f"#EXTM3U\r\n{RUSSIAN}\r\n".encode("utf-16-be"), RUSSIAN, "the same, big-endian"),
     ("a.m3u", RUSSIAN.encode("cp1251"), RUSSIAN, "Winamp on Russian Windows"),
-    ("a.m3u", RUSSIAN.encode("koi8-r"), RUSSIAN, "old Russian Linux"),
-    ("a.m3u", RUSSIAN.encode("cp866"), RUSSIAN, "Russian DOS"),
     ("a.m3u", b"#EXTM3U\n#EXTENC: windows-1251\n" + RUSSIAN.encode("cp1251"), RUSSIAN, "the list says it"),
-    ("a.m3u", GERMAN.encode("cp1252"), GERMAN, "Winamp on Western Windows"),
     ("a.m3u", "Für Elise.mp3".encode("latin-1"), "Für Elise.mp3", "Latin-1"),
-    ("a.m3u", "Für Elise.mp3".encode("cp850"), "Für Elise.mp3", "Western DOS"),
     ("a.m3u", JAPANESE.encode("cp932"), JAPANESE, "Japanese Windows"),
-    ("a.m3u", "中文歌.mp3".encode("gb18030"), "中文歌.mp3", "Chinese Windows"),
     ("a.pls", pls(RUSSIAN).encode("cp1251"), RUSSIAN, "a PLS, too"),
     ("a.cue", sheet("Юлия.wav").encode("cp1251"), RUSSIAN, "EAC on Russian Windows, with another ending"),
-    ("a.cue", sheet(RUSSIAN).encode("utf-16"), RUSSIAN, "EAC: UTF-16 with a mark"),
     ("a.m3u", b"f\xfcr.mp3", b"f\xfcr.mp3", "a name that is no UTF-8, byte by byte: all players on Linux"),
     ("a.m3u", b"f%FCr.mp3", b"f\xfcr.mp3", "VLC writes it so"),
     ("a.m3u", b"CD \xe4\\f\xfcr.mp3", b"CD \xe4/f\xfcr.mp3", "both are wrong"),
     ("a.xspf", xspf("f%FCr.mp3"), b"f\xfcr.mp3", "VLC writes it so"),
-    ("a.cue", sheet("für.mp3").encode("latin-1"), b"f\xfcr.mp3", "a sheet, too"),
-    ("a.m3u", "für.mp3".encode(), "für.mp3".encode(), "and UTF-8 stays UTF-8"),
 ]
 SHEETS: Sequence[Row] = [
     ("a.cue", sheet("a.wav"), "a.flac", "EAC: the sheet was written before the file was encoded"),
-    ("a.cue", sheet("A.FLAC"), "a.flac", "made on Windows"),
-    ("a.cue", sheet("D:\\Rips\\a.wav"), "a.flac", "CDRWIN writes whole paths"),
-    ("x.cue", sheet("a.tak"), "a.flac", "the same, of a format that is not played"),
     ("a.cue", sheet("CDImage.wav"), "a.ape.flac", "foobar2000: the file called as the sheet is"),
     ("My Album.cue", sheet("CDImage.wav"), "my album.ogg", "the same in other case"),
     ("a.cue", sheet("a%20b.flac"), "a%20b.flac", "a name as written comes first"),
@@ -159,9 +134,6 @@ class TestNamesThatAreNotUtf8:
             assert os.fsencode(parse_source_uri(uri).path).lower() == path.lower()
         async with opened(track.uri.given) as file:
             assert (file.name, await file.reader.read_at(0, 9)) == ("für.mp3", b"sound")
-
-    def test_what_stays_as_it_is(self) -> None:
-        assert initial_track_info(parse_source_uri("/music/für.mp3")).uri == "/music/für.mp3"
 
 
 class TestWhatIsNotFound:

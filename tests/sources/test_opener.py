@@ -155,6 +155,8 @@ class TestRedirects:
             told = await failure_of(server.serve("/a", redirect(bad)))
             assert told.code in (FailureCode.SOURCE_REFUSED, FailureCode.HTTP_STATUS, FailureCode.CONNECT_FAILED)
 
+
+class TestPrivateNetworks:
     @pytest.mark.parametrize(
         ("addresses", "private_networks"),
         [(["127.0.0.1"], False), (["203.0.114.1", "127.0.0.1"], False), (["127.0.0.1"], True)],

@@ -13,10 +13,11 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin
+from urllib.request import ProxyHandler, build_opener
 
 from yt_dlp.extractor.common import InfoExtractor, SearchInfoExtractor
 from yt_dlp.extractor.youtube.jsc.provider import (
@@ -51,12 +52,31 @@ def outcome(downloader: Any, fetch: dict[str, Any]) -> list[Any]:
         return [type(error).__name__]
 
 
+# What an extractor must not get to do, or does wrong; with a port that it may try.
+TRIES: dict[str, Callable[[int], Any]] = {
+    "no-proxy": lambda port: build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{port}/", timeout=5),
+    "socket": lambda port: socket.create_connection(("127.0.0.1", port), timeout=5),
+    "datagram": lambda port: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", port)),
+    "lookup": lambda _: socket.getaddrinfo("localhost", 80),
+    "program": lambda _: subprocess.run(["/bin/true"], check=False),
+    "shell": lambda _: os.system("true"),  # noqa: S605
+    "fork": lambda _: os.fork(),
+    "write": lambda _: Path("/dev/shm/tonearm-test").write_text("x" * 100_000),  # noqa: S108
+    "memory": lambda _: bytearray(8 << 30),
+    "crash": lambda _: os._exit(3),
+    "sleep": lambda _: time.sleep(600),
+    "bug": lambda port: [][port],
+}
+
+
 class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     IE_NAME = "fake"
     _VALID_URL = r"https?://127\.0\.0\.1:\d+/fake/(?P<id>[a-z-]+)(?:\?(?:v=)?(?P<port>\d+))?"
 
     def _real_extract(self, url: str) -> Any:
         what, port = self._match_valid_url(url).group("id", "port")
+        if what in TRIES:
+            return TRIES[what](int(port or 0))
         return getattr(self, "_" + what.replace("-", "_"))(url, int(port or 0))
 
     def _told(self, url: str, port: int) -> Any:
@@ -155,42 +175,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     def _ftp(self, url: str, port: int) -> Any:
         return self._download_webpage(f"ftp://127.0.0.1:{port}/x", "elsewhere")
 
-    def _no_proxy(self, url: str, port: int) -> Any:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        return opener.open(f"http://127.0.0.1:{port}/", timeout=5)
-
-    def _socket(self, url: str, port: int) -> Any:
-        return socket.create_connection(("127.0.0.1", port), timeout=5)
-
-    def _datagram(self, url: str, port: int) -> Any:
-        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", port))
-
-    def _lookup(self, url: str, port: int) -> Any:
-        return socket.getaddrinfo("localhost", 80)
-
-    def _program(self, url: str, port: int) -> Any:
-        return subprocess.run(["/bin/true"], check=False)
-
-    def _shell(self, url: str, port: int) -> Any:
-        return os.system("true")  # noqa: S605
-
-    def _fork(self, url: str, port: int) -> Any:
-        return os.fork()
-
-    def _write(self, url: str, port: int) -> Any:
-        with open("/dev/shm/tonearm-test", "w") as file:  # noqa: S108
-            file.write("x" * 100_000)
-        return {}
-
-    def _memory(self, url: str, port: int) -> Any:
-        return bytearray(8 << 30)
-
-    def _crash(self, url: str, port: int) -> Any:
-        os._exit(3)
-
-    def _sleep(self, url: str, port: int) -> Any:
-        time.sleep(600)
-
     def _print(self, url: str, port: int) -> Any:
         print('{"page": {"url": "http://127.0.0.1:1/wrong"}}', flush=True)  # noqa: T201
         os.write(1, b"garbage\n")
@@ -198,9 +182,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
 
     def _long(self, url: str, port: int) -> Any:
         return {"id": "1", "title": "x" * 1_000_000, "url": "http://127.0.0.1:1/x"}
-
-    def _bug(self, url: str, port: int) -> Any:
-        return [][port]
 
     def _keys(self, url: str, port: int) -> Any:
         """What /api/told says, titled by the arguments of this extractor; the cookies go with the request."""

@@ -14,7 +14,6 @@ import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self, TypeAlias
 
 from tests.support.eventually import Changes, eventually
@@ -206,9 +205,7 @@ class MediaServer:
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._server.close()
         for task in self._tasks:
             task.cancel()
@@ -320,9 +317,7 @@ class Canary:
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._server.close()
 
     async def _accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

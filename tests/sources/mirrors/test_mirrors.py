@@ -1,8 +1,6 @@
 """Links of services whose own sound plays in their apps only, played from where the same recording is."""
 
-import asyncio
 import json
-import logging
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,8 +11,8 @@ from urllib.parse import unquote
 import pytest
 from aiohttp import web
 
-from tests.support.fetching import opened_by, opener
-from tests.support.media_server import MediaServer, Reply, Request, media, once_set, redirect
+from tests.support.fetching import body_of, opener
+from tests.support.media_server import MediaServer, Reply, Request, media, redirect
 from tests.support.music_services import COVER, KEYS, MusicServices, Song, music_services
 from tests.support.resolving import fake_sites
 from tonearm.config.patterns import compile_pattern
@@ -36,7 +34,7 @@ class Found:
     number: int
     title: str
     uploader: str
-    length_s: float = 244
+    duration: float = 244
 
 
 class Place:
@@ -49,7 +47,7 @@ class Place:
         self._found: dict[str, Sequence[Found]] = {}  # by a part of the words
         self._site = site
         # The stand-in is found by its port, which stands in the words that are searched.
-        self.port = site.url("/").rstrip("/").rpartition(":")[2]
+        self.port = site.port
         site.serve("/api/search", self._search)
         site.serve("/song.mp3", media(BODY))
 
@@ -59,18 +57,9 @@ class Place:
             info = {"id": str(one.number), "title": one.title, "url": self._site.url("/song.mp3"), "ext": "mp3"}
             self._site.serve(f"/api/told?v={one.number}", media(json.dumps(info).encode(), ranges=False))
 
-    def loses(self, number: int, after: int = 1) -> None:
-        """This page cannot be played any more, and says so when it was asked `after` times from now on."""
-        gone, left = asyncio.Event(), after
-
-        async def answer(request: Request, reply: Reply) -> None:
-            nonlocal left
-            left -= 1
-            if left <= 0:
-                gone.set()
-            await once_set(gone, media(b"gone", ranges=False))(request, reply)
-
-        self._site.serve(f"/api/told?v={number}", answer)
+    def loses(self, number: int) -> None:
+        """This page cannot be played any more."""
+        self._site.serve(f"/api/told?v={number}", media(b"gone", ranges=False))
 
     def page(self, number: int) -> str:
         return self._site.url(f"/fake/told?v={number}")
@@ -85,16 +74,13 @@ class Place:
 
     async def plays(self, text: str) -> PageFacts:
         """What is known of what is opened."""
-        opened = await opened_by(self.opener, self.uri(text))
-        await opened.close()
+        _, opened = await body_of(self.opener, self.uri(text))
         assert opened.page is not None
         return opened.page
 
     async def mirror_of(self, text: str) -> str:
         """Where it is played from."""
-        mirror = (await self.plays(text)).mirror
-        assert mirror is not None
-        return mirror.uri
+        return str(getattr((await self.plays(text)).mirror, "uri", None))
 
     async def fails(self, text: str) -> PlayFailure:
         with pytest.raises(PlayError) as raised:
@@ -113,9 +99,7 @@ class Place:
         words = unquote(request.headers["x-words"])
         self.searched.append(words)
         found = next((found for part, found in self._found.items() if part in words), ())
-        entries = [
-            {"_type": "url", "url": self.page(one.number), **asdict(one), "duration": one.length_s} for one in found
-        ]
+        entries = [{"_type": "url", "url": self.page(one.number), **asdict(one)} for one in found]
         await media(json.dumps(entries).encode(), ranges=False)(request, reply)
 
 
@@ -170,17 +154,6 @@ async def test_what_was_chosen_and_is_gone_is_looked_for_again() -> None:
         assert (await there.fails(link)).code is FailureCode.RESOLVE_FAILED
 
 
-async def test_two_who_find_the_same_choice_gone_look_for_another() -> None:
-    async with place() as there:
-        link = there.knows(FERRY)
-        there.finds(ITSELF)
-        assert await there.mirror_of(link) == there.page(1)
-        there.loses(1, after=2)
-        there.finds(Found(4, "Nachtfähre", "The Lanterns"))
-        both: list[str] = await asyncio.gather(*(there.mirror_of(link) for _ in range(2)))
-        assert both == [there.page(4)] * 2
-
-
 async def test_where_nothing_fits_what_came_closest_is_said() -> None:
     async with place(by_words=True) as there:
         link = there.knows(FERRY)
@@ -217,14 +190,13 @@ async def test_albums_and_playlists_are_lists_of_links(service: Service) -> None
 
 async def test_services_are_searched_like_sites() -> None:
     async with place(**KEYS) as there:
-        links = [there.knows(FERRY, service) for service in SERVICES]
-        for key, site, link in zip(
-            ("dzsearch", "amsearch", "spsearch"), ("deezer", "apple", "spotify"), links, strict=True
-        ):
+        there.finds(ITSELF)
+        keys = {"deezer": "dzsearch", "apple": "amsearch", "spotify": "spsearch"}
+        for service, (site, key) in zip(SERVICES, keys.items(), strict=True):
+            link = there.knows(FERRY, service)
             assert there.opener.search_key(site) == key
             found = await there.opener.search(there.uri(f"{key}:a & b"), 5)
             assert [entry.uri.given for entry in found.entries] == [link]
-            there.finds(ITSELF)
             assert (await there.plays(f"{key}:night ferry")).opened_uri == link
         there.services.songs.clear()
         with pytest.raises(NothingFound):
@@ -240,46 +212,51 @@ async def test_short_links_lead_to_what_they_name() -> None:
         return socket.getaddrinfo("127.0.0.1" if host.endswith((".link", ".com")) else host, port, *more, **options)
 
     async with place(getaddrinfo=look_up, blocked=[compile_pattern("/blocked")]) as there, MediaServer() as shortener:
-        port = shortener.url("/").rstrip("/").rpartition(":")[2]
         link = there.knows(FERRY)
         there.finds(ITSELF)
-        shortener.serve("/s/a", redirect(f"http://link.deezer.com:{port}/s/b"))
+        shortener.serve("/s/a", redirect(f"http://link.deezer.com:{shortener.port}/s/b"))
         shortener.serve("/s/b", redirect(link))
         shortener.serve("/s/circle", redirect("/s/circle"))
-        shortener.serve("/s/blocked", redirect(link))
         shortener.serve("/s/app", redirect("intent://track/1#Intent;end"))
         shortener.serve("/s/latin", redirect("/s/\xe9"))
-        assert (await there.plays(f"http://deezer.page.link:{port}/s/a")).opened_uri == link
-        assert "names no track" in (await there.fails(f"http://spotify.link:{port}/s/circle")).message
-        for bad in ("app", "latin"):
-            assert "leads to no address of" in (await there.fails(f"http://deezer.page.link:{port}/s/{bad}")).message
-        assert "its short link leads nowhere" in (await there.fails(f"http://spotify.link:{port}/s/none")).message
+        short = f"http://spotify.link:{shortener.port}/s"
+        assert (await there.plays(f"http://deezer.page.link:{shortener.port}/s/a")).opened_uri == link
+        for path, words in (
+            ("circle", "names no track"),
+            ("app", "leads to no address of"),
+            ("latin", "leads to no address of"),
+            ("none", "its short link leads nowhere"),
+        ):
+            assert words in (await there.fails(f"{short}/{path}")).message
         with pytest.raises(SourceBlocked):
-            there.uri(f"http://spotify.link:{port}/s/blocked")
+            there.uri(f"{short}/blocked")
 
 
-@pytest.mark.parametrize(
-    ("link", "says"),
-    [
-        ("https://tidal.com/browse/track/1", "Tidal plays in its own apps only."),
-        ("https://music.amazon.de/albums/1", "Amazon Music"),
-        ("https://music.apple.com/us/playlist/x/pl.1", "of Apple Music names no track, album or playlist that can be"),
-        ("https://open.spotify.com/artist/1", "of Spotify names no track"),
-        ("https://www.deezer.com/track/404", "Deezer did not say what the link is: it knows no such track or list."),
-        ("https://music.apple.com/us/song/404", "Apple Music did not say what the link is: it knows no such track."),
-        ("https://open.spotify.com/track/404", "this node has no keys for Spotify."),
-    ],
-)  # fmt: skip
-async def test_what_has_no_mirror_is_said_by_name(link: str, says: str) -> None:
+async def test_what_has_no_mirror_is_said_by_name() -> None:
     async with place() as there:
-        failure = await there.fails(link)
-        assert says in failure.message
-        if "tidal" in link:
-            assert "Spotify, Deezer and Apple Music" in failure.hint
-            assert "Tidal" in there.opener.warning_of(there.uri(link))
-        if "spotify.com/track" in link:
-            assert "spotify.client_id" in failure.hint
-            assert "mirror.spotify_page_url" in failure.hint
+        for link, says in (
+            ("https://music.amazon.de/albums/1", "Amazon Music"),
+            ("https://music.apple.com/us/playlist/x/pl.1", "Apple Music names no track, album or playlist that can be"),
+            ("https://open.spotify.com/artist/1", "of Spotify names no track"),
+            (
+                "https://www.deezer.com/track/404",
+                "it knows no such track or list.",
+            ),
+            (
+                "https://music.apple.com/us/song/404",
+                "it knows no such track.",
+            ),
+        ):
+            assert says in (await there.fails(link)).message
+        tidal = "https://tidal.com/browse/track/1"
+        failure = await there.fails(tidal)
+        assert failure.message.startswith("Tidal plays in its own apps only.")
+        assert "Spotify, Deezer and Apple Music" in failure.hint
+        assert "Tidal" in there.opener.warning_of(there.uri(tidal))
+        failure = await there.fails("https://open.spotify.com/track/404")
+        assert "this node has no keys for Spotify." in failure.message
+        assert "spotify.client_id" in failure.hint
+        assert "mirror.spotify_page_url" in failure.hint
 
 
 @pytest.mark.parametrize(
@@ -305,22 +282,19 @@ async def test_spotifys_page_is_read_where_the_operator_names_it(caplog: pytest.
         there.finds(ITSELF)
         page = await there.plays(link)
         assert (page.title, page.length_ms, page.artwork_url) == ("Nachtfähre", 244_000, COVER)
-        assert await there.mirror_of(link) == there.page(1)
         for kind in ("album", "playlist"):
             listed = await there.lists(there.services.link(Service.SPOTIFY, kind, 1))
-            assert (listed.name, [entry.uri.given for entry in listed.entries]) == ("Ferries", [link])
-            assert listed.entries[0].author.endswith("The Lanterns")
-            assert listed.entries[0].length_ms == 244_000
+            (entry,) = listed.entries
+            assert (listed.name, entry.uri.given, entry.length_ms) == ("Ferries", link, 244_000)
+            assert entry.author.endswith("The Lanterns")
         with pytest.raises(BadRequest, match="has no search"):  # that takes keys
             there.uri("spsearch:x")
     async with place(reads_page=True, **KEYS) as there:
         there.services.refuses_keys = True
-        link = there.knows(FERRY, Service.SPOTIFY)
-        there.finds(ITSELF)
+        there.knows(FERRY)
         for _ in range(2):
             assert (await there.lists(there.services.link(Service.SPOTIFY, "album", 1))).name == "Ferries"
-        warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-        assert len([one for one in warnings if "spotify.client_id" in one]) == 1
+        assert len([one for one in caplog.messages if "spotify.client_id" in one]) == 1
         assert "quiet" not in caplog.text
 
 
@@ -345,17 +319,16 @@ async def test_what_a_list_lacks_is_said(caplog: pytest.LogCaptureFixture) -> No
 
 async def test_a_token_is_kept_until_the_api_refuses_it() -> None:
     async with place(**KEYS) as there:
-        for number in (1, 2, 3):
-            there.finds(ITSELF)
-            if number == 3:
-                there.services.tokens.append("another")  # the one that is kept is worth nothing now
-            await there.plays(there.knows(replace(FERRY, number=number), Service.SPOTIFY))
+        there.finds(ITSELF)
+        links = [there.knows(replace(FERRY, number=number), Service.SPOTIFY) for number in range(1, 5)]
+        await there.plays(links[0])
+        await there.plays(links[1])
+        there.services.tokens.append("another")  # the one that is kept is worth nothing now
+        await there.plays(links[2])
         assert there.services.asked.count("/token") == 2
         there.services.refuses_keys = True
         there.services.tokens.append("yet another")
-        assert (
-            "spotify.client_id" in (await there.fails(there.knows(replace(FERRY, number=4), Service.SPOTIFY))).message
-        )
+        assert "spotify.client_id" in (await there.fails(links[3])).message
 
 
 def _says(text: str | bytes, status: int = 200, **headers: str) -> Any:
@@ -366,20 +339,14 @@ def _says(text: str | bytes, status: int = 200, **headers: str) -> Any:
     return answer
 
 
-NASTY: Final = json.dumps({"error": {"message": "a\u0007\u202e\ud800\n" * 400}})
-
-
+NO_JSON: Final = "its answer is no JSON"
 ANSWERS: Final = (
-    (_says("rubbish"), "its answer is no JSON"),
-    (_says(b"\xff\xfe\x00"), "its answer is no JSON"),
-    (_says("[" * 100_000), "its answer is no JSON"),
+    *((_says(text), NO_JSON) for text in ("rubbish", b"\xff\xfe\x00", "[" * 100_000, "")),
     (_says("[1]"), "its answer is not what was asked for"),
     (_says("x" * 3_000_000), "its answer has more than 2 MiB"),
-    (_says("{}"), ""),
     (_says(json.dumps({"id": [], "title": 7, "results": 3, "name": {}, "tracks": []})), ""),
     (_says(json.dumps({"results": [None, [], {"kind": "song"}], "data": [1]})), ""),
-    (_says(""), "its answer is no JSON"),
-    (_says(NASTY), ""),
+    (_says(json.dumps({"error": {"message": "a\u0007\u202e\ud800\n" * 400}})), ""),
     (_says("", 500), "it answered with HTTP status 500"),
     (_says("", 429, **{"Retry-After": "17"}), "it is asked too often by this address; it says to ask again in 17 s"),
 )
@@ -400,13 +367,10 @@ async def test_what_a_service_may_answer(service: Service) -> None:
         await there.plays(link)  # it is asked anew
 
 
-async def test_a_service_that_says_nothing_is_given_up() -> None:
+async def test_a_service_that_says_nothing_is_given_up_and_policy_judges_services_too() -> None:
     async with place(timeout_s=0.3) as there:
         there.services.answers = {"/deezer/": there.services.never}
         assert "it did not answer within 0.3 s" in (await there.fails(there.knows(FERRY))).message
-
-
-async def test_policy_judges_the_services_too() -> None:
     async with place(blocked=[compile_pattern(".*/deezer/.*")]) as there:
         failure = await there.fails(there.knows(FERRY))
         assert failure.code is FailureCode.SOURCE_BLOCKED

@@ -46,12 +46,16 @@ async def pid_of(children: ChildPool) -> int:
     return answer["pid"]
 
 
+async def gone(pid: int) -> None:
+    await eventually(lambda: not exists(pid), "the process is gone")
+
+
 async def test_one_process_serves_many_until_it_dies_and_leads_its_own_group() -> None:
     async with pool() as children:
         pid = await pid_of(children)
         assert await pid_of(children) == pid == os.getpgid(pid)
         os.kill(pid, 9)
-        await eventually(lambda: not exists(pid), "it is dead")
+        await gone(pid)
         await asyncio.sleep(0.01)  # the loop reads the end of its pipe
         following = await pid_of(children)
         assert following != pid
@@ -66,7 +70,7 @@ async def test_a_process_that_gives_no_answer_is_replaced() -> None:
             with pytest.raises(ChildBroken):
                 await children.ask({"do": answer}, 30.0)
             assert await pid_of(children) != pid
-            await eventually(lambda pid=pid: not exists(pid), "the broken process is gone")
+            await gone(pid)
 
 
 async def test_a_late_one_is_killed_with_all_that_it_started() -> None:
@@ -77,7 +81,7 @@ async def test_a_late_one_is_killed_with_all_that_it_started() -> None:
         assert isinstance(grandchild, int)
         with pytest.raises(TimeoutError):
             await children.ask({"do": "time.sleep(600)"}, 0.1)
-        await eventually(lambda: not exists(pid), "the late process is gone")
+        await gone(pid)
         await eventually(lambda: not is_alive(grandchild), "what it started is gone")
         following = await pid_of(children)
         assert following != pid
@@ -86,7 +90,7 @@ async def test_a_late_one_is_killed_with_all_that_it_started() -> None:
         asking.cancel()  # who gives up waiting ends the work, too
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await eventually(lambda: not exists(following), "the process is gone")
+        await gone(following)
 
 
 def begun(folder: Path) -> int:
@@ -117,7 +121,7 @@ async def test_idle_processes_are_sent_home_but_the_last_one_where_that_is_asked
         assert await pid_of(children) in pids
     async with pool(idle_s=0.0) as children:
         pid = await pid_of(children)
-        await eventually(lambda: not exists(pid), "the idle process is gone")
+        await gone(pid)
 
 
 @pytest.mark.parametrize("command", [(*COMMAND, "1024", "off", "false"), (*PREPARER, "512", "off")])

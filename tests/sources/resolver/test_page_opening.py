@@ -92,7 +92,7 @@ async def test_a_video_in_a_list_that_is_private_is_looked_up_by_itself_and_a_li
     server.serve("/api/told?v=1&list=2", told(server.serve("/song.mp3", media(BODY))))
     async with opener(resolver=fake_sites()) as opening:
 
-        async def looked_up(path: str) -> Playlist | PlaylistEntry:
+        async def looked_up(path: str) -> Playlist | PlaylistEntry | None:
             return await opening.look_up(opening.admit(parse_source_uri(server.url(path))))
 
         entry = await looked_up("/fake/private-list?v=1&list=2")

@@ -14,7 +14,7 @@ from tests.support.media_server import MediaServer, media
 from tests.support.player_script import player_script
 from tests.support.resolving import fake_sites
 from tests.support.sandboxing import SANDBOX
-from tonearm.core.failure import PlayError, PlayFailure
+from tonearm.core.failure import PlayFailure
 from tonearm.core.opened_source import PREPARING_SCRIPT, Wait
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sandbox.report import SandboxMode, resolver_supervision
@@ -101,8 +101,8 @@ def check_told(told: PlayFailure, words: str) -> None:
     assert re.search(words, told.message), told
     assert "script" in told.message
     assert "yt-dlp-ejs" in told.message
-    assert "browser" not in told.message + told.hint
     assert "yt-dlp-ejs" in told.hint
+    assert "browser" not in told.message + told.hint
     assert len(told.message) <= 600
 
 
@@ -154,65 +154,51 @@ def test_what_a_script_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = {"yt-dlp-ejs": "0.8.0", "quickjs-ng": "0.17.0"}
+    versions: dict[str, str] = {}
     monkeypatch.setattr(javascript, "installed", lambda name: versions.get(name, ""))
     monkeypatch.setattr(javascript, "wanted_solver", lambda: "0.8.3")
-    assert javascript.problem() == ""
-    versions["yt-dlp-ejs"] = "0.7.9"
-    assert javascript.problem() == "this yt-dlp wants yt-dlp-ejs 0.8.3, not 0.7.9"
-    del versions["yt-dlp-ejs"]
-    assert javascript.problem() == "yt-dlp-ejs is not installed"
-    versions.clear()
     assert javascript.problem() == "yt-dlp-ejs and quickjs-ng are not installed"
+    versions |= {"yt-dlp-ejs": "0.7.9", "quickjs-ng": "0.17.0"}
+    assert javascript.problem() == "this yt-dlp wants yt-dlp-ejs 0.8.3, not 0.7.9"
+    versions["yt-dlp-ejs"] = "0.8.0"
+    assert javascript.problem() == ""
 
 
 async def test_eight_are_kept_and_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = tmp_path / "closed"
-    echo = (
-        "import json, os, sys, time\n"
-        "for line in sys.stdin.buffer:\n"
-        "    size = json.loads(line).get('bytes', 0)\n"
-        "    body = sys.stdin.buffer.read(size)\n"
-        f"    while os.path.exists({str(closed)!r}):\n"
-        "        time.sleep(0.01)\n"
-        "    sys.stdout.buffer.write(b'{\"bytes\": %d}\\n' % size + body if size else b'{}\\n')\n"
-        "    sys.stdout.buffer.flush()\n"
-    )
+    echo = f"""
+import json, os, sys, time
+for line in sys.stdin.buffer:
+    size = json.loads(line).get("bytes", 0)
+    body = sys.stdin.buffer.read(size)
+    while os.path.exists({str(closed)!r}):
+        time.sleep(0.01)
+    sys.stdout.buffer.write(b'{{"bytes": %d}}\\n' % size + body if size else b"{{}}\\n")
+    sys.stdout.buffer.flush()
+"""
     kept = PreparedScripts(tmp_path / "s", resolver_supervision(), (sys.executable, "-S", "-c", echo))
-    bodies = [b"%d" % number * 10 for number in range(10)]
-    keys = []
-    for body in bodies:
+
+    async def prepare(body: bytes) -> str:
         reply, preparing = await kept.prepare(body)
         assert reply == Message({"pending": True})
         assert preparing is not None
         await preparing
-        keys.append(javascript.script_key(javascript.installed(javascript.SOLVER), body))
+        return javascript.script_key(javascript.installed(javascript.SOLVER), body)
+
+    bodies = [b"%d" % number * 10 for number in range(10)]
+    keys = [await prepare(body) for body in bodies]
     assert [(await kept.reply(key))[0].head for key in keys[:2]] == [{"unknown": True}] * 2
     assert [(await kept.reply(key))[0].body for key in keys[2:]] == bodies[2:]
     assert len(list((tmp_path / "s").iterdir())) == 8
     monkeypatch.setattr(scripts, "KEPT_BYTES", 100)
-    _, preparing = await kept.prepare(b"z" * 60)
-    assert preparing is not None
-    await preparing
+    await prepare(b"z" * 60)
     assert (await kept.reply(keys[9]))[0].body == bodies[9]
     assert (await kept.reply(keys[2]))[0].head == {"unknown": True}
-    nonsense: object
     closed.touch()
     begun = [await kept.prepare(b"%d" % number * 20) for number in range(20)]
     assert [reply.head for reply, _ in begun[16:]] == [{"error": "too many others are being prepared"}] * 4
     closed.unlink()
     await asyncio.gather(*(preparing for _, preparing in begun if preparing is not None))
-    for nonsense in (None, 5, [], "x"):
-        assert not (await kept.reply(nonsense))[0].body
+    nonsense: tuple[object, ...] = (None, 5, [], "x")
+    assert not any([(await kept.reply(key))[0].body for key in nonsense])
     await kept.close()
-    await kept.close()
-
-
-async def test_a_preparation_ends_with_the_node(server: MediaServer, tmp_path: Path) -> None:
-    preparers = Preparers(tmp_path, may_work=False)
-    page = serve(server, player_script())
-    async with resolving(settings(preparers)) as it:
-        waiting = asyncio.create_task(it.resolve(page))
-        await eventually(lambda: preparers.started == 1, "it is being prepared")
-    with pytest.raises((PlayError, asyncio.CancelledError)):
-        await waiting
