@@ -5,8 +5,6 @@ import threading
 
 import pytest
 
-from tests.support.eventually import PATIENCE_S
-from tests.support.hand_ins import noted_hand_ins
 from tests.support.planted_faults import no_threads
 from tonearm.sources.detached_threads import DetachedThreads
 
@@ -16,14 +14,6 @@ async def test_result_and_error_reach_the_waiter() -> None:
     assert await threads.run(lambda: 6 * 7) == 42
     with pytest.raises(ZeroDivisionError):
         await threads.run(lambda: 1 // 0)
-
-
-async def test_call_that_hangs_holds_only_its_own_place() -> None:
-    threads, gate = DetachedThreads(2), threading.Event()
-    hanging = asyncio.create_task(threads.run(gate.wait))
-    assert await threads.run(lambda: "through") == "through"
-    gate.set()
-    assert await hanging
 
 
 async def test_call_whose_thread_cannot_be_started_fails_and_gives_its_place_back() -> None:
@@ -68,24 +58,3 @@ async def test_result_that_nobody_waits_for_any_more_is_discarded() -> None:
     gate.set()
     await threads.run(lambda: None)  # its place is free only after the first call came back
     assert discarded == ["late"]
-
-
-async def test_result_that_came_just_before_its_waiter_was_cancelled_is_discarded() -> None:
-    threads, loop = DetachedThreads(1), asyncio.get_running_loop()
-    discarded: list[str] = []
-    hand_in = loop.call_soon_threadsafe
-
-    def hold_the_loop_then_cancel() -> None:
-        # Meanwhile the thread hands in its result, which the loop finds before the cancellation.
-        assert is_handed_in.wait(PATIENCE_S)
-        loop.call_soon(calling.cancel)
-
-    def call() -> str:
-        hand_in(hold_the_loop_then_cancel)
-        return "in time"
-
-    with noted_hand_ins() as is_handed_in:
-        calling = asyncio.create_task(threads.run(call, discard=discarded.append))
-        with pytest.raises(asyncio.CancelledError):
-            await calling
-    assert discarded == ["in time"]

@@ -11,9 +11,7 @@ from unicodedata import normalize
 
 import pytest
 
-from tests.support.eventually import eventually
 from tests.support.fetching import failure_of, opened, opener, playlist_of
-from tests.support.media_server import MediaServer, media
 from tests.support.processes import descriptors_left, open_descriptors
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
@@ -233,23 +231,6 @@ class TestFolders:
                     await file.close()
 
 
-@pytest.mark.timing
-async def test_cancelled_opening_keeps_no_descriptor(music: Path) -> None:
-    async with opener() as source_opener:
-        before = open_descriptors()
-        for _ in range(20):
-            opening = asyncio.create_task(source_opener.open(parse_source_uri(f"{music}/a song #1.mp3")))
-            await asyncio.sleep(0)
-            opening.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await opening
-        file = await source_opener.open(parse_source_uri(f"{music}/a song #1.mp3"))
-        assert isinstance(file, OpenedSource)
-        await file.close()
-        # The cancelled ones close theirs once their threads are through.
-        await eventually(lambda: open_descriptors().keys() <= before.keys(), "every descriptor is closed")
-
-
 @pytest.mark.parametrize("name", ["a song #1.mp3", "list.m3u", "stream.m3u8"])
 async def test_without_free_descriptors_opening_fails_in_clear_words_and_keeps_none(music: Path, name: str) -> None:
     (music / "list.m3u").write_text("a song #1.mp3\n")
@@ -275,17 +256,3 @@ async def test_without_free_descriptors_opening_fails_in_clear_words_and_keeps_n
         assert failure.code is FailureCode.FILE_UNREADABLE
         assert "Too many open files" in failure.message
         assert "ulimit" in failure.hint
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_connecting_without_free_descriptors_fails_in_clear_words(server: MediaServer, host: str) -> None:
-    async with opener() as source_opener:
-        uri = parse_source_uri(server.serve("/a", media(b"sound")).replace("127.0.0.1", host))
-        # Python loads what a lookup needs at the first one; that takes descriptors, too.
-        await asyncio.get_running_loop().getaddrinfo("localhost", 80)
-        before = len(os.listdir("/proc/self/fd"))
-        with descriptors_left(0), pytest.raises(PlayError, match="oo many open files") as caught:
-            await source_opener.open(uri)
-        assert caught.value.failure.code is FailureCode.CONNECT_FAILED
-        assert "ulimit" in caught.value.failure.hint
-        assert len(os.listdir("/proc/self/fd")) == before

@@ -52,25 +52,14 @@ class MusicServices:
 
     def settings(self, **more: Any) -> MirrorSettings:
         """All services at this stand-in, and its search."""
-        return MirrorSettings(
-            **{
-                "search": ("fakesearch",),
-                "deezer_url": f"{self.url}/deezer",
-                "itunes_url": f"{self.url}/itunes",
-                "spotify_api_url": f"{self.url}/api",
-                "spotify_token_url": f"{self.url}/token",
-                **more,
-            }
-        )
+        urls = {"deezer": "deezer", "itunes": "itunes", "spotify_api": "api", "spotify_token": "token"}
+        at = {f"{name}_url": f"{self.url}/{path}" for name, path in urls.items()}
+        return MirrorSettings(**{"search": ("fakesearch",), **at, **more})
 
     def link(self, service: Service, kind: str, number: int) -> str:
-        match service:
-            case Service.DEEZER:
-                return f"https://www.deezer.com/{kind}/{number}"
-            case Service.SPOTIFY:
-                return f"https://open.spotify.com/{kind}/{number}"
-        kind = "song" if kind == "track" else kind
-        return f"https://music.apple.com/us/{kind}/{number}"
+        hosts = {Service.DEEZER: "www.deezer.com", Service.SPOTIFY: "open.spotify.com"}
+        kind = "song" if service is Service.APPLE and kind == "track" else kind
+        return f"https://{hosts.get(service, 'music.apple.com/us')}/{kind}/{number}"
 
     # What they answer
 

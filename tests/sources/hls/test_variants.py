@@ -86,13 +86,6 @@ def encrypted_by(site: Site, line: str = AES, ivs: Iterable[int] = range(8), seq
     return site.lists(line, *NAMES, sequence=sequence)
 
 
-def two_keys(site: Site) -> str:
-    site.encrypts()
-    site.put("k2", media(KEY[::-1]))
-    site.put(NAMES[4], media(encrypted(PIECES[4], KEY[::-1], (4).to_bytes(16, "big"))))
-    return site.lists(AES, *NAMES[:4], AES.replace('"k"', '"k2"'), NAMES[4], AES, *NAMES[5:])
-
-
 def encrypted_init(site: Site) -> str:
     site.encrypts()
     site.put("init.mp4", media(encrypted(b"init", KEY, bytes(15) + b"\x09")))
@@ -156,28 +149,10 @@ def links_that_expire(site: Site, *, in_master: bool = False) -> str:
     return site.put("index.m3u8", in_turn(*(media(text.encode(), etag=None) for text in texts)))
 
 
-def signed_by_redirect(site: Site) -> str:
-    """Relative links: it is the playlist's own address that holds the token, and where the redirect leads is new."""
-    for t in (1, 2):
-        for number, name in enumerate(NAMES):
-            site.server.serve(f"/{t}/{name}", media(PIECES[number]) if number < 3 or t == 2 else expired(403))
-        serve_text(site.server, f"/{t}/index.m3u8", media_playlist(NAMES, duration_s=0.0))
-    return site.put("index.m3u8", in_turn(redirect("/1/index.m3u8"), redirect("/2/index.m3u8")))
-
-
 def live_window(site: Site, count: int) -> str:
     """So many segments are in the playlist, and the first three pieces are its last segments."""
     old = [f"old{number}.ts?t={'x' * 400}" for number in range(count)]
     return site.put("live.m3u8", LivePlaylist([*old, *NAMES[:4]], window=count + 3).answer)
-
-
-def live_links_that_expire(site: Site) -> str:
-    """After two answers the live playlist itself is refused, and its master playlist has another link by then."""
-    live = LivePlaylist(NAMES)
-    site.put("live.m3u8?t=1", in_turn(live.answer, live.answer, status(403)))
-    site.put("live.m3u8?t=2", live.answer)
-    masters = [media(master(f"live.m3u8?t={t}").encode(), etag=None) for t in (1, 2)]
-    return site.put("index.m3u8", in_turn(*masters))
 
 
 def live_and_encrypted(site: Site) -> str:
@@ -194,7 +169,6 @@ PLAYS: list[tuple[str, Made, bytes]] = [
     # RFC 8216, 4.3.2.4 and 5.2; ffmpeg the same.
     ("IV is given", lambda s: encrypted_by(s, f"{AES},IV=0x2A", [42] * 8), WHOLE),
     ("IV is what the media sequence counts", lambda s: encrypted_by(s, AES, range(70_000, 70_008), 70_000), WHOLE),
-    ("a key for some segments", two_keys, WHOLE),
     ("the initialization section is encrypted", encrypted_init, b"init" + WHOLE),
     ("a transfer breaks off within a block", encrypted_and_cut, WHOLE),
     ("the key is redirected", lambda s: with_key(s, redirect("/hls/k2")), WHOLE),
@@ -209,8 +183,6 @@ PLAYS: list[tuple[str, Made, bytes]] = [
     # ffmpeg ends there; browsers' players ask for the playlist again.
     ("links expire", links_that_expire, WHOLE),
     ("the inner playlist's link expires, too", lambda s: links_that_expire(s, in_master=True), WHOLE),
-    ("the token is in the redirect", signed_by_redirect, WHOLE),
-    ("the link of a live playlist expires", live_links_that_expire, without(0)),
     ("a live stream is encrypted, and its key changes", live_and_encrypted, without(0)),
 ]
 
