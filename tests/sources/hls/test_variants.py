@@ -11,20 +11,8 @@ from typing import TypeAlias
 import pytest
 
 from tests.support.fetching import QUICK, opened, parts_of
-from tests.support.hand_time import LoopTime
 from tests.support.hls import LivePlaylist, encrypted, media_playlist, serve_text
-from tests.support.media_server import (
-    Answer,
-    MediaServer,
-    Reply,
-    Request,
-    in_turn,
-    media,
-    once_set,
-    redirect,
-    stall,
-    status,
-)
+from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, redirect, status
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError
 
@@ -206,11 +194,6 @@ def circle(site: Site) -> str:
     return site.text("b.m3u8", master("a.m3u8"))
 
 
-def page_within(site: Site) -> str:
-    site.text("inner.m3u8", "<html>Not today</html>", "text/html")
-    return site.text("a.m3u8", master("inner.m3u8"))
-
-
 ENDED = "#EXT-X-ENDLIST\n#EXTINF:1,\n"
 REFUSED: list[tuple[str, Made, FailureCode, str]] = [
     ("three in a row", lambda s: with_lost(s, 2, 3, 4), FailureCode.HTTP_STATUS, "404"),
@@ -231,7 +214,6 @@ REFUSED: list[tuple[str, Made, FailureCode, str]] = [
     ),
     ("a key that is 403", lambda s: with_key(s, status(403)), FailureCode.HTTP_STATUS, "403"),
     ("a circle of masters", circle, FailureCode.LIMIT_EXCEEDED, "circle"),
-    ("a page as the inner playlist", page_within, FailureCode.CORRUPT, ""),
     ("nothing in it", holding("#EXT-X-ENDLIST\n"), FailureCode.EMPTY, ""),
     ("a segment in a file", holding(f"{ENDED}file:///etc/passwd\n"), FailureCode.SOURCE_REFUSED, ""),
     ("a map in a file", holding(f'#EXT-X-MAP:URI="file:/a"\n{ENDED}a\n'), FailureCode.SOURCE_REFUSED, ""),
@@ -260,22 +242,6 @@ async def test_a_long_live_playlist_is_not_read_all_the_time(server: MediaServer
         begun_s = time.monotonic()
         await parts_of(source)
         assert time.monotonic() - begun_s > 1.0
-
-
-async def test_a_jump_while_a_playlist_is_read_again_plays_on_by_the_new_links(server: MediaServer) -> None:
-    """The jump ends the reading of the playlist, so the playlist is read once more."""
-    time, has_expired, site = LoopTime(), asyncio.Event(), Site(server)
-    for name, piece in zip(NAMES, PIECES, strict=True):
-        site.put(f"{name}?t=1", once_set(has_expired, status(403)))
-        site.put(f"{name}?t=2", media(piece))
-    texts = [media_playlist([f"{name}?t={t}" for name in NAMES], duration_s=6.0) for t in (1, 2)]
-    first, second = (media(text.encode(), etag=None) for text in texts)
-    async with opened(site.put("index.m3u8", in_turn(first, stall(), second))) as source:
-        await server.asked_for("/hls/0.ts?t=1", 1)
-        time.forward(8.0)  # the playlist is older than its target duration
-        has_expired.set()
-        await server.asked_for("/hls/index.m3u8", 2)
-        assert await parts_of(source, source.reader.place_before(24_100).offset) == [b"".join(PIECES[4:])]
 
 
 async def test_a_key_in_a_private_network_is_not_asked_for(server: MediaServer, tmp_path: Path) -> None:

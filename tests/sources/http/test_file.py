@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, opened, read_all, read_until_failure
-from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, raw, reset, stall, status
+from tests.support.media_server import Answer, MediaServer, in_turn, media, raw, reset, stall, status
 from tonearm.core.failure import FailureCode, PlayError, Stage
-from tonearm.decoder.messages import DATA_CHUNK_BYTES
 
 BODY = random.Random(1).randbytes(1_000_000)
 
@@ -55,25 +54,6 @@ async def test_look_at_the_end_and_back_needs_one_more_request(server: MediaServ
         assert await read_all(source, 100) == BODY[100:]
         assert server.ranges == ["bytes=0-", f"bytes={len(BODY) - 128}-"]
         assert server.requests[1].headers["if-range"] == '"one"'
-
-
-async def test_a_look_at_the_end_while_the_next_chunk_is_there_needs_no_request(server: MediaServer) -> None:
-    """As libav opens a WAV file: its first chunk, of which it uses the head; the end of the file; the rest of the first
-    chunk, while the chunk behind it was requested ahead."""
-
-    async def in_small_pieces(request: Request, reply: Reply) -> None:
-        await reply.send(f"HTTP/1.1 206 OK\r\nContent-Range: bytes 0-999999/{len(BODY)}\r\n\r\n".encode())
-        for start in range(0, len(BODY), 8_000):
-            await reply.send(BODY[start : start + 8_000])
-            await asyncio.sleep(0)
-
-    async with opened(server.serve("/a", in_small_pieces)) as source:
-        offset = 0
-        while offset < 2 * DATA_CHUNK_BYTES:
-            offset += len(await source.reader.read_at(offset, min(DATA_CHUNK_BYTES, 2 * DATA_CHUNK_BYTES - offset)))
-        assert await source.reader.read_at(len(BODY), 100) == b""
-        assert await source.reader.read_at(44, 100) == BODY[44:144]
-        assert server.ranges == ["bytes=0-"]
 
 
 async def test_jumps_to_and_fro(server: MediaServer) -> None:
@@ -185,15 +165,6 @@ async def test_closing_ends_a_waiting_read_and_the_connection(server: MediaServe
         with pytest.raises(PlayError):
             await waiting
         await server.all_gone()
-
-
-async def test_closed_source_asks_for_nothing_more(server: MediaServer) -> None:
-    async with opened(server.serve("/a", media(BODY))) as source:
-        await source.reader.read_at(0, 10)
-        await source.close()
-        with pytest.raises(PlayError):
-            await source.reader.read_at(900_000, 10)
-        assert len(server.requests) == 1
 
 
 async def test_reader_that_pauses_needs_no_connection(server: MediaServer) -> None:

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tests.support.fetching import IMPATIENT, QUICK, failure_of, opened, read_all, read_bytes
-from tests.support.media_server import Answer, MediaServer, Reply, Request, drip, media, raw, status
+from tests.support.fetching import IMPATIENT, QUICK, failure_of, opened, read_all
+from tests.support.media_server import Answer, MediaServer, Reply, Request, drip, media, raw
 from tonearm.core.failure import FailureCode
 from tonearm.sources.http.settings import FetchSettings
 
@@ -65,13 +65,6 @@ async def test_at_once_and_in_pieces(server: MediaServer, name: str) -> None:
     assert len(server.requests) == 2
 
 
-async def test_a_radio_keeps_its_titles(server: MediaServer) -> None:
-    head = b"ICY 200 OK\r\nicy-name : One\r\nnothing\r\nicy-metaint:1000\r\n\r\n"
-    async with opened(server.serve("/a", raw(head + (BODY[:1000] + b"\0") * 20))) as source:
-        assert (source.is_live, source.station_name) == (True, "One")
-        assert await read_bytes(source, 5000) == BODY[:1000] * 5
-
-
 def _in_pieces(data: bytes) -> Answer:
     """The head in pieces that end anywhere, each of which the client reads by itself."""
 
@@ -127,10 +120,3 @@ async def test_a_connection_that_needed_tolerance_is_not_used_again(server: Medi
     async with opened(server.serve("/go", go)) as source:
         assert await read_all(source) == BODY
     assert server.connections == 1 + is_sloppy
-
-
-async def test_where_a_status_is_no_success_it_is_told(server: MediaServer) -> None:
-    told = await failure_of(server.serve("/a", raw(b"http/1.0  404  Not Found\r\nnothing\r\n\r\n")))
-    assert (told.code, told.http_status) == (FailureCode.HTTP_STATUS, 404)
-    told = await failure_of(server.serve("/a", status(204)))
-    assert (told.code, told.http_status) == (FailureCode.HTTP_STATUS, 204)

@@ -232,14 +232,8 @@ async def test_what_has_no_mirror_is_said_by_name() -> None:
             ("https://music.amazon.de/albums/1", "Amazon Music"),
             ("https://music.apple.com/us/playlist/x/pl.1", "Apple Music names no track, album or playlist that can be"),
             ("https://open.spotify.com/artist/1", "of Spotify names no track"),
-            (
-                "https://www.deezer.com/track/404",
-                "it knows no such track or list.",
-            ),
-            (
-                "https://music.apple.com/us/song/404",
-                "it knows no such track.",
-            ),
+            ("https://www.deezer.com/track/404", "it knows no such track or list."),
+            ("https://music.apple.com/us/song/404", "it knows no such track."),
         ):
             assert says in (await there.fails(link)).message
         tidal = "https://tidal.com/browse/track/1"

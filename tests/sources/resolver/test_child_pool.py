@@ -93,23 +93,6 @@ async def test_a_late_one_is_killed_with_all_that_it_started() -> None:
         await gone(following)
 
 
-def begun(folder: Path) -> int:
-    return len(list(folder.glob("begun-*")))
-
-
-async def test_so_many_at_once_and_the_others_wait(tmp_path: Path) -> None:
-    async with pool(at_most=4) as children:
-        asking = []
-        for number in range(6):
-            begin, go = str(tmp_path / f"begun-{number}"), str(tmp_path / "go")
-            work = f"(open({begin!r}, 'w').close(), wait_for({go!r}))[1]"
-            asking.append(asyncio.create_task(children.ask({"do": work}, 30.0)))
-        await eventually(lambda: begun(tmp_path) == 4, "four are at work")
-        (tmp_path / "go").touch()
-        await asyncio.gather(*asking)
-        assert begun(tmp_path) == 6
-
-
 async def test_idle_processes_are_sent_home_but_the_last_one_where_that_is_asked_for(tmp_path: Path) -> None:
     async with pool(at_most=2, idle_s=0.0, keeps_one=True) as children:
         go = tmp_path / "go"

@@ -224,13 +224,3 @@ async def test_bytes_and_silence_have_an_end(server: MediaServer) -> None:
         assert (await asked.send(server.url("/drip")))["code"] == FailureCode.LIMIT_EXCEEDED
     await server.all_gone()
     await asked.client.close()
-
-
-async def test_a_kept_connection_that_was_closed_costs_no_request(server: MediaServer) -> None:
-    """What is posted over a connection that its server has just closed is sent once more."""
-    asked = Asked()
-    async with asked.requests:
-        url = server.serve("/once", raw(b""))
-        assert (await asked.send(url, b"x", method="POST"))["code"] == FailureCode.CONNECTION_LOST
-        assert len(server.requests) == 2
-    await asked.client.close()

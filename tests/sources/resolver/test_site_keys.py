@@ -167,14 +167,12 @@ async def test_a_proxy_that_fails_is_passed_over(server: MediaServer, caplog: py
     async with HttpProxy() as good, HttpProxy(refuses_with=407) as bad:
         dead_url = "http://me:hush@127.0.0.1:9"  # nobody listens there
         async with opening_with(proxies=(dead_url, bad.url, good.url)) as opening:
-            assert (await body_of(opening, page))[0] == BODY
-            assert (await body_of(opening, page))[0] == BODY
+            for _ in range(2):
+                assert (await body_of(opening, page))[0] == BODY
             assert len(bad.asked) == 1
         assert caplog.text.count("It is not used for 60 s.") == 2
-        assert "The proxy 127.0.0.1:9 failed: " in caplog.text
         async with opening_with(proxies=(bad.url, dead_url)) as opening:
             failure = await opening_fails(opening, page)
-        assert failure.code is FailureCode.RESOLVE_FAILED
         assert failure.message.startswith("The page was not resolved: The proxy 127.0.0.1:")
         assert "resolver.proxies" in failure.hint
     assert "hush" not in caplog.text + failure.message
@@ -188,21 +186,16 @@ async def _failure_through(proxy: str, settings: FetchSettings = QUICK, **networ
     return caught.value
 
 
-async def test_what_fails_at_a_proxy_is_said_of_the_proxy_and_of_a_site_what_fails_there(tmp_path: Path) -> None:
+async def test_what_fails_at_a_proxy_is_said_of_the_proxy_and_of_a_site_what_fails_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         proxy = f"127.0.0.1:{silent.getsockname()[1]}"
         timeout = await _failure_through(f"http://{proxy}", dataclasses.replace(QUICK, connect_timeout_s=0.15))
     assert timeout.failure.code is FailureCode.TIMEOUT
     assert timeout.failure.message == f"The proxy {proxy} failed: it made no connection in time."
-    async with MediaServer(tls=unsigned_certificate(tmp_path)) as secure:
-        untrusted = await _failure_through(secure.url(""))
-    assert untrusted.failure.message.startswith(f"The proxy 127.0.0.1:{secure.port} failed: self")
     with names_unknown():
         no_site = await _failure_through("http://127.0.0.1:9", getaddrinfo=socket.getaddrinfo)
-        no_proxy = await _failure_through("http://gone.example:80", getaddrinfo=lambda *_, **__: [])
     assert no_site.failure.code is FailureCode.NAME_NOT_FOUND
-    assert no_proxy.failure.message == "The proxy gone.example:80 failed: name lookup failed."
-    assert [isinstance(error, ProxyError) for error in (timeout, untrusted, no_proxy, no_site)] == [True] * 3 + [False]
+    assert [isinstance(error, ProxyError) for error in (timeout, no_site)] == [True, False]
 
 
 async def test_no_proxy_leads_where_the_node_must_not_go(server: MediaServer) -> None:
