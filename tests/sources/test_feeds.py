@@ -47,7 +47,6 @@ PICTURED = '<itunes:image href="http://a.example/2.jpg"/>'
 SHOWS: list[tuple[str | bytes, list[Listed]]] = [
     (rss(f"{ONE}<itunes:duration>1:02:03</itunes:duration>"), first(None, "", 3_723_000)),
     (rss(f"{ONE}<itunes:duration>02:03</itunes:duration>"), first(None, "", 123_000)),
-    (rss(f"{ONE}<itunes:duration>about an hour</itunes:duration>"), first()),
     (rss(f"{ONE}<itunes:author>Her</itunes:author><itunes:title>Two</itunes:title>"), first("Two", "Her")),
     (rss(f"<title>One</title><itunes:title>Other</itunes:title>{ONE}"), first("One")),
     (rss(f"<title><![CDATA[A & B <3]]></title>{ONE}"), first("A & B <3")),
@@ -55,11 +54,9 @@ SHOWS: list[tuple[str | bytes, list[Listed]]] = [
     (rss('<enclosure url="http://a.example/c.pdf" type="application/pdf"/>', ONE), first()),
     (rss('<media:content url=" http://a.example/1.mp3 " type="audio/mpeg"/>'), first()),
     (rss('<media:content url="http://a.example/c" medium="image"/>', ONE), first()),  # WordPress
-    (rss('<media:group><media:content url="http://a.example/1.mp3"/></media:group>'), first()),
     (rss(ONE, channel="<image><title>No</title></image><title> The Show </title>"), first()),
     (rss(f"<title>ü</title>{ONE}").replace('"1.0"?', '"1.0" encoding="windows-1252"?').encode("cp1252"), first("ü")),
     (b"\xef\xbb\xbf\r\n" + rss(ONE).encode(), first()),  # feedparser takes it, as what follows
-    (rss(f"<title>Caf&eacute; &amp; &none; B</title>{ONE}"), first("Café & &none; B")),  # HTML's names
     (rss(ONE).replace("<rss", "\n<!-- <playlist> -->\n<?xml-stylesheet href='x'?>\n<rss"), first()),
     (rss(ONE).replace("</channel></rss>", "<item>&</item>"), first()),  # what stands before the damage
     (rss(f"<dc:creator xmlns:dc='d'>admin</dc:creator>{ONE}<itunes:author>Her</itunes:author>"), first(None, "Her")),
@@ -115,7 +112,6 @@ HOSTILE: list[tuple[str, FailureCode, str]] = [
     (rss(ONE).replace("<rss", '<!DOCTYPE rss [<!ENTITY % x SYSTEM "http://127.0.0.1/x.dtd"> %x;]><rss'),
      FailureCode.CORRUPT, "document type"),
     (rss("<title>News</title>"), FailureCode.EMPTY, "no podcast"),
-    (rss() + "<rss>", FailureCode.CORRUPT, "XML"),
     ('<?xml version="1.0" encoding="x"?><playlist/>', FailureCode.CORRUPT, "XML"),
     (asx("<title>x</title>"), FailureCode.EMPTY, "no entries"),
     (asx('<ref href="file:///etc/passwd"/>', '<ref href="mms://a.example/x"/>'), FailureCode.EMPTY, "may play"),

@@ -119,14 +119,6 @@ async def test_a_permitted_folder_behind_a_link_is_found_whichever_way_its_accen
     assert len(os.listdir(music)) == 2
 
 
-async def test_a_list_that_takes_a_file_for_a_folder_leaves_no_file_open(music: Path) -> None:
-    (music / "album.flac").write_bytes(b"sound")
-    (music / "a.m3u").write_text("album.flac\nalbum.flac/01.flac\n")
-    playlist = await playlist_of(f"{music}/a.m3u")
-    assert playlist.entries[0].uri.path == f"{music}/album.flac"
-    assert open_below(music) == []
-
-
 @pytest.mark.parametrize(
     ("name", "files", "code"),
     [

@@ -113,15 +113,6 @@ async def _content(uri: str) -> bytes:
         return await file.reader.read_at(0, 100)
 
 
-async def test_titles_are_read_as_the_names_are(tmp_path: Path) -> None:
-    make(tmp_path, RUSSIAN)
-    (tmp_path / "a.m3u").write_bytes("#EXTINF:1,Юлия\nЮлия.mp3\nhttp://a.example/x\n".encode("cp1251"))
-    first, second = (await playlist_of(str(tmp_path / "a.m3u"))).entries
-    assert (first.title, second.uri.given) == ("Юлия", "http://a.example/x")
-    (tmp_path / "b.m3u").write_bytes("#EXTINF:1,Für… Elise\nmissing.mp3\n".encode("cp1252"))
-    assert [entry.title for entry in (await playlist_of(str(tmp_path / "b.m3u"))).entries] == ["Für… Elise"]
-
-
 class TestNamesThatAreNotUtf8:
     async def test_they_play_from_a_folder_and_by_a_uri_and_have_a_title(self, tmp_path: Path) -> None:
         path = make(tmp_path, b"f\xfcr.mp3")

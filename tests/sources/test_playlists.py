@@ -266,19 +266,6 @@ class TestOpening:
         assert "1024 KiB" in found.left_out.reasons[-1]
         assert server.replies[0].sent_bytes < 12_000_000
 
-    @pytest.mark.parametrize(("before", "encoding"), [(0, "utf-8"), (1, "utf-8"), (2, "utf-8"), (1, "utf-16")])
-    async def test_of_a_large_one_no_half_character_or_line_is_read(
-        self, server: MediaServer, tmp_path: Path, before: int, encoding: str
-    ) -> None:
-        text = "x" * before + "\n#EXTINF:1,日本" + "日本" * 4000 + "\nhttp://a.example/日本\n"
-        body = ("#EXTM3U\n" + text * 100).encode(encoding)
-        (tmp_path / "list.m3u").write_bytes(body)
-        for uri in (server.serve("/list.m3u", media(body)), str(tmp_path / "list.m3u")):
-            found = await playlist_of(uri)
-            ends = {entry.uri.given.rpartition("/")[2] for entry in found.entries}
-            assert ends == {"日本"} | ({"x" * before} if before else set())
-            assert {entry.title for entry in found.entries} <= {"日本" * 500, None}
-
     async def test_one_that_comes_drop_by_drop(self, server: MediaServer) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: audio/x-scpls\r\n\r\n[playlist]\n" + b"\n" * 1100
 

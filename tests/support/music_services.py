@@ -40,11 +40,10 @@ class MusicServices:
     answers: dict[str, Callable[[], Awaitable[web.StreamResponse]]] = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
     refuses_keys: bool = False
-    is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def never(self) -> web.StreamResponse:
         """For `answers`: nothing is answered."""
-        await self.is_over.wait()
+        await asyncio.Event().wait()
         return web.Response()
 
     def add(self, *songs: Song) -> None:
@@ -187,4 +186,3 @@ async def music_services() -> AsyncIterator[MusicServices]:
     async with serving(app) as port:
         services.url = f"http://127.0.0.1:{port}"
         yield services
-        services.is_over.set()

@@ -159,13 +159,11 @@ class TestSelection:
         [
             ([stream("he", 200_000, HE_AAC), stream("lc", 128_000, AAC)], "lc"),
             ([stream("flac", 800_000, "fLaC"), stream("lc", 1_000_000, AAC)], "flac"),
-            ([stream("usac", 999_000, "mp4a.40.42"), stream("he", 64_000, HE_AAC)], "he"),
             # With picture: the smallest of those that sound best.
             ([stream("tiny", 200_000, f"{VIDEO},{HE_AAC}", "RESOLUTION=256x144"),
               stream("big", 5_000_000, f"{VIDEO},{AAC}", "RESOLUTION=1920x1080"),
               stream("small", 800_000, f"{VIDEO},{AAC}", "RESOLUTION=640x360")], "small"),
             ([stream("silent", 100_000, VIDEO), stream("video", 900_000, f"{VIDEO},{AAC}")], "video"),
-            ([stream("wide", 9, "", "RESOLUTION=2x2"), stream("plain", 5)], "plain"),
             # Sound of its own.
             ([sound("commentary.m3u8"), sound("main.m3u8", more=",DEFAULT=YES,AUTOSELECT=YES"),
               stream("video", 900_000, f"{VIDEO},{AAC}", 'AUDIO="g"')], "main.m3u8"),

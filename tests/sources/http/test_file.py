@@ -1,7 +1,6 @@
 """Reading a remote file: in order, by jumps, and past a server's faults."""
 
 import asyncio
-import dataclasses
 import random
 from collections.abc import Sequence
 
@@ -165,12 +164,3 @@ async def test_closing_ends_a_waiting_read_and_the_connection(server: MediaServe
         with pytest.raises(PlayError):
             await waiting
         await server.all_gone()
-
-
-async def test_reader_that_pauses_needs_no_connection(server: MediaServer) -> None:
-    settings = dataclasses.replace(QUICK, read_ahead_bytes=64 * 1024)
-    answer = in_turn(media(BODY, cut_after=64 * 1024), media(BODY))
-    async with opened(server.serve("/a", answer), settings) as source:
-        await server.all_gone()
-        assert server.ranges == ["bytes=0-"]
-        assert await read_all(source) == BODY

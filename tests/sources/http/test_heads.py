@@ -27,16 +27,12 @@ def _chunked(lines: str) -> bytes:
 # Each was tried with curl 7.88 and ffmpeg 5.1: "both", the one that reads it, or "RFC" with the section that says how
 # it is read. Of an answer that some refuse, ffmpeg has the last word.
 HEADS: dict[str, tuple[bytes, str]] = {
-    "a header of 40 kB": (_ok(f"X: {'a' * 40_000}\r\n{LENGTH}"), "both"),
     "900 headers": (_ok("".join(f"X-{number}: a\r\n" for number in range(900)) + LENGTH), "both"),
     "the same length twice": (_ok(LENGTH * 2), "both"),
-    "the same length in other digits": (_ok(f"Content-Length: 00{SIZE}, {SIZE}\r\n"), "RFC 9110, 8.6"),
     "a wrong length there": (_chunked("Transfer-Encoding: Chunked\r\nContent-Length: 5\r\n"), "curl; RFC 9112, 6.3"),
     "no transfer coding": (_ok(f"Transfer-Encoding: identity\r\n{LENGTH}"), "both"),
-    "HTTP/2.0": (_ok(LENGTH, "HTTP/2.0 200 OK"), "both"),
     "HTTP/1.2": (_ok(LENGTH, "HTTP/1.2 200 OK"), "ffmpeg"),
     "HTTP without a version": (_ok(LENGTH, "HTTP 200 OK"), "ffmpeg"),
-    "a reason in Latin-1": (_ok(LENGTH, "HTTP/1.1 200 Gr\xfc\xdfe"), "both"),
     "a mark of UTF-8": (b"\xef\xbb\xbf" + _ok(LENGTH), "ffmpeg"),
     "blanks before it": (b"  " + _ok(LENGTH), "ffmpeg"),
     "SHOUTcast in small letters": (_ok(LENGTH, "icy 200 OK"), "ffmpeg"),
@@ -44,11 +40,9 @@ HEADS: dict[str, tuple[bytes, str]] = {
     "a line without a colon": (_ok(f"nothing at all\r\n{LENGTH}"), "ffmpeg"),
     "a name in Latin-1": (_ok(f"X-\xfc: b\r\n{LENGTH}"), "both"),
     "a length in words": (_ok("Content-Length: unknown\r\n"), "neither, till the connection ends"),
-    "a length of 23 digits": (_ok("Content-Length: 99999999999999999999999\r\n"), "both"),
     "a part of an odd range": (_ok(f"Content-Range: bytes x/y\r\n{LENGTH}", "HTTP/1.1 206 Partial"), "curl"),
     "lines that end with LF": (_ok(LENGTH)[:-SIZE].replace(b"\r\n", b"\n") + BODY, "both; RFC 9112, 2.2"),
     "a folded line": (_ok(f"X-A: b\r\n c\r\n{LENGTH * 2}"), "both; RFC 9112, 5.2"),
-    "a NUL in a value": (_ok(f"X-A: a\0b\r\n{LENGTH}"), "ffmpeg"),
     "bytes behind the body": (_ok(LENGTH) + b"and more", "both"),
     "an answer behind the body": (_ok(LENGTH * 2) + _ok(LENGTH), "both"),
     "early hints before it": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + _ok(LENGTH * 2), "curl"),

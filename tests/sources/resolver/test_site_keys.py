@@ -1,10 +1,8 @@
 """What a rented server needs for pages: cookies, arguments of extractors, proxies. The rules, and whole openings."""
 
 import contextlib
-import dataclasses
 import logging
 import os
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +10,11 @@ from typing import Any
 import pytest
 
 from tests.support.certificate import unsigned_certificate
-from tests.support.fetching import QUICK, body_of, opened_by, opener, opening_fails, read_all
+from tests.support.fetching import body_of, opener, opening_fails
 from tests.support.http_proxy import HttpProxy
 from tests.support.media_server import MediaServer, media
-from tests.support.planted_faults import names_unknown
 from tests.support.resolving import fake_sites, told
-from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.policy import SourcePolicy
-from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.guard import AddressGuard
-from tonearm.sources.http.client import HttpClient
-from tonearm.sources.http.errors import ProxyError
-from tonearm.sources.http.settings import FetchSettings
+from tonearm.core.failure import FailureCode
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.pages import ResolverSetupError
 from tonearm.sources.resolver.site_keys import CookiesFile, CookiesProblem, Proxies, SiteKeys
@@ -178,26 +169,6 @@ async def test_a_proxy_that_fails_is_passed_over(server: MediaServer, caplog: py
     assert "hush" not in caplog.text + failure.message
 
 
-async def _failure_through(proxy: str, settings: FetchSettings = QUICK, **network: Any) -> PlayError:
-    client = HttpClient(AddressGuard(private_networks=True, **network), SourcePolicy().admit, settings)
-    with pytest.raises(PlayError) as caught:
-        await client.send(SourcePolicy().admit(parse_source_uri("https://127.0.0.1:9/")), {}, proxy=proxy)
-    await client.close()
-    return caught.value
-
-
-async def test_what_fails_at_a_proxy_is_said_of_the_proxy_and_of_a_site_what_fails_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        proxy = f"127.0.0.1:{silent.getsockname()[1]}"
-        timeout = await _failure_through(f"http://{proxy}", dataclasses.replace(QUICK, connect_timeout_s=0.15))
-    assert timeout.failure.code is FailureCode.TIMEOUT
-    assert timeout.failure.message == f"The proxy {proxy} failed: it made no connection in time."
-    with names_unknown():
-        no_site = await _failure_through("http://127.0.0.1:9", getaddrinfo=socket.getaddrinfo)
-    assert no_site.failure.code is FailureCode.NAME_NOT_FOUND
-    assert [isinstance(error, ProxyError) for error in (timeout, no_site)] == [True, False]
-
-
 async def test_no_proxy_leads_where_the_node_must_not_go(server: MediaServer) -> None:
     server.serve("/api/told", told("http://private.example/song.mp3"))
 
@@ -211,14 +182,3 @@ async def test_no_proxy_leads_where_the_node_must_not_go(server: MediaServer) ->
             failure = await opening_fails(opening, server.url("/fake/told"))
             assert failure.code is FailureCode.SOURCE_REFUSED
             assert proxy.asked == [server.url("/api/told")]
-
-
-async def test_a_proxy_that_fails_while_a_track_plays_ends_it_with_the_reason(server: MediaServer) -> None:
-    server.serve("/api/told", told(server.serve("/song.mp3", media(BODY, cut_after=70_000))))
-    async with HttpProxy() as proxy, opening_with(proxies=(proxy.url,)) as opening:
-        source = await opened_by(opening, server.url("/fake/told"))
-        proxy.refuses_with = 407
-        with pytest.raises(PlayError) as caught:
-            await read_all(source)
-        await source.close()
-        assert "resolver.proxies" in caught.value.failure.hint
