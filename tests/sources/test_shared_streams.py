@@ -44,24 +44,25 @@ class Sharing:
         self._opened.append(opened)
         return opened
 
-    async def close(self) -> None:
+    async def close(self, server: MediaServer | None = None) -> None:
+        """All readers leave, and with them every connection to `server`."""
         while self._opened:
             await self._opened.pop().close()
+        if server is not None:
+            await server.all_gone()
 
 
 @asynccontextmanager
-async def sharing(server: MediaServer, settings: FetchSettings = QUICK) -> AsyncIterator[Sharing]:
-    """At the end all readers leave, and so does every connection."""
+async def sharing(settings: FetchSettings = QUICK) -> AsyncIterator[Sharing]:
     async with opener(settings=settings) as source_opener:
         shared = Sharing(source_opener)
         yield shared
         await shared.close()
-        await server.all_gone()
 
 
 async def test_who_opens_one_station_together_needs_one_connection(server: MediaServer) -> None:
     uri = server.serve("/live", radio(SOUND))
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         opened = await asyncio.gather(*(shared.join(uri) for _ in range(30)))
         heard = await asyncio.gather(*(read_bytes(one, 5 * PIECE) for one in opened))
         assert all(part == SOUND[: 5 * PIECE] for part in heard)
@@ -70,11 +71,12 @@ async def test_who_opens_one_station_together_needs_one_connection(server: Media
             await one.close()
         assert await read_bytes(opened[0], PIECE, 5 * PIECE) == SOUND[5 * PIECE : 6 * PIECE]
         assert server.connections == 1
+        await shared.close(server)
 
 
 async def test_who_comes_later_begins_near_the_newest_bytes_with_the_title_that_is_on(server: MediaServer) -> None:
     station = radio(SOUND, interval=4096, titles={1: "One", 40: "Two", 100: "Three"}.get)
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         first = await shared.join(server.serve("/live", station))
         await read_bytes(first, 300_000)
         second = await shared.join(server.serve("/live", station))
@@ -89,7 +91,7 @@ async def test_who_comes_later_begins_near_the_newest_bytes_with_the_title_that_
 
 
 async def test_one_that_reads_nothing_stops_nobody_and_goes_on_at_the_newest_bytes(server: MediaServer) -> None:
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/live", radio(SOUND))
         first, second = await shared.join(uri), await shared.join(uri)
         await read_bytes(second, PIECE)
@@ -104,7 +106,7 @@ async def test_one_that_reads_nothing_stops_nobody_and_goes_on_at_the_newest_byt
 async def test_a_later_reader_of_ogg_gets_the_heads_and_whole_pages(server: MediaServer) -> None:
     song = opus(tone(440, 3.0), tags={"title": "One"})
     station = radio(song, content_type="application/ogg", interval=1000)
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/live.ogg", station)
         first = await shared.join(uri)
         await read_bytes(first, len(song) * 3 // 4)
@@ -122,7 +124,7 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
     server: MediaServer,
 ) -> None:
     sound = b"\x1aE\xdf\xa3" + SOUND
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/live.webm", radio(sound, content_type="video/webm"))
         waits: dict[str, list[Wait]] = {"first": [], "later": []}
         first, beside = await shared.join(uri, waits["first"].append), await shared.join(uri)
@@ -138,13 +140,14 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
         assert await read_bytes(later, PIECE, PIECE) == sound[PIECE : 2 * PIECE]
         await read_bytes(await shared.join(uri), PIECE)  # of a new connection, which others may share
         assert len(server.requests) == 4
+        await shared.close(server)
 
 
 async def test_who_falls_behind_in_such_a_stream_or_into_another_codec_begins_it_anew(server: MediaServer) -> None:
     sound = b"\x1aE\xdf\xa3" + SOUND
     webm = radio(sound, content_type="video/webm", interval=4096, titles={0: "One"}.get)
     stations = in_turn(radio(SOUND, stop_after=3 * PIECE), radio(SOUND, content_type="audio/aac"))
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         for path, station in (("/live.webm", webm), ("/live", stations)):
             uri = server.serve(path, station)
             first, slow = await shared.join(uri), await shared.join(uri)
@@ -165,7 +168,7 @@ async def test_a_later_reader_of_hls_begins_with_a_segment(
 ) -> None:
     made = pack(music(12.0), 20)
     live = LivePlaylist(serve_cut(server, made), window=4, duration_s=0.05)
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/hls/live.m3u8", live.answer)
         first = await shared.join(uri)
         await read_bytes(first, sum(map(len, made.segments[:14])))
@@ -179,7 +182,7 @@ async def test_each_reader_of_hls_gets_the_parts_one_by_one(server: MediaServer)
     segments = [SOUND[at : at + 20_000] for at in range(0, 200_000, 20_000)]
     names = serve_cut(server, Cut("ts", tuple(segments)))
     live = LivePlaylist(names, tags=dict.fromkeys(range(len(names)), "#EXT-X-DISCONTINUITY"))
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/hls/live.m3u8", live.answer)
         first, slow, later = [await shared.join(uri) for _ in range(3)]
         await read_bytes(slow, 1)
@@ -191,7 +194,7 @@ async def test_each_reader_of_hls_gets_the_parts_one_by_one(server: MediaServer)
 
 async def test_who_comes_after_another_codec_gets_nothing_of_the_one_before(server: MediaServer) -> None:
     comes_back = radio(SOUND, content_type="audio/aac", stop_after=PIECE, ends_by=fall_silent)
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/live", in_turn(radio(SOUND, stop_after=3 * PIECE), comes_back))
         first = await shared.join(uri)
         assert await read_all(first) == SOUND[: 3 * PIECE]
@@ -202,7 +205,7 @@ async def test_who_comes_after_another_codec_gets_nothing_of_the_one_before(serv
 async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(server: MediaServer) -> None:
     settings = dataclasses.replace(QUICK, live_resume_delays_s=(0.0,))
     stations = in_turn(radio(SOUND, stop_after=3 * PIECE), status(404), radio(SOUND))
-    async with sharing(server, settings) as shared:
+    async with sharing(settings) as shared:
         uri = server.serve("/live", stations)
         two = [await shared.join(uri) for _ in range(2)]
         for one in two:
@@ -213,10 +216,11 @@ async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(serve
             assert caught.value.failure.code is FailureCode.CONNECTION_LOST
         again = await shared.join(uri)  # while the others are still open
         assert await read_bytes(again, PIECE) == SOUND[:PIECE]
+        await shared.close(server)
 
 
 async def test_a_read_that_is_given_up_takes_nothing_from_the_others(server: MediaServer) -> None:
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/live", radio(SOUND, stop_after=PIECE, ends_by=fall_silent))
         two = [await shared.join(uri) for _ in range(2)]
         waiting = [asyncio.create_task(read_bytes(one, PIECE + 1)) for one in two]
@@ -230,7 +234,7 @@ async def test_a_read_that_is_given_up_takes_nothing_from_the_others(server: Med
 
 
 async def test_files_are_each_ones_own_and_what_cannot_be_opened_fails_for_all_who_wait(server: MediaServer) -> None:
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/song.mp3", media(SOUND))
         for one in await asyncio.gather(*(shared.join(uri) for _ in range(5))):
             assert one.reader.stream is None
@@ -243,7 +247,7 @@ async def test_files_are_each_ones_own_and_what_cannot_be_opened_fails_for_all_w
 
 async def test_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: MediaServer) -> None:
     goes_on = asyncio.Event()
-    async with sharing(server) as shared:
+    async with sharing() as shared:
         uri = server.serve("/live", once_set(goes_on, radio(SOUND)))
         tasks = [asyncio.create_task(shared.join(uri)) for _ in range(3)]
         await server.requested(1)

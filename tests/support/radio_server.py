@@ -30,7 +30,6 @@ def radio(
     status_line: str = "HTTP/1.0 200 OK",
     content_type: str = "audio/mpeg",
     chunked: bool = False,
-    headers: str = "",
 ) -> Answer:
     """A station that plays `sound` again and again, as fast as it is taken or at `bytes_per_s` after a burst.
 
@@ -40,7 +39,7 @@ def radio(
 
     async def answer(request: Request, reply: Reply) -> None:
         tells_titles = request.headers.get("icy-metadata") == "1"
-        lines = f"icy-name: {name}\r\nContent-Type: {content_type}\r\n{headers}"
+        lines = f"icy-name: {name}\r\nContent-Type: {content_type}\r\n"
         lines += f"icy-metaint: {interval}\r\n" if tells_titles else ""
         lines += "Transfer-Encoding: chunked\r\n" if chunked else ""
         await reply.send(f"{status_line}\r\n{lines}\r\n".encode())
