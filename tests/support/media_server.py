@@ -239,13 +239,6 @@ class MediaServer:
         """Waits until so many requests have come."""
         await self._changes.until(lambda: len(self.requests) >= count, lambda: f"{count} requests; {self.requests}")
 
-    async def asked_for(self, path: str, count: int) -> None:
-        """Waits until so many requests for `path` have come."""
-        await self._changes.until(
-            lambda: [request.path for request in self.requests].count(path) >= count,
-            lambda: f"{count} requests for {path}; {self.requests}",
-        )
-
     async def held_up(self) -> int:
         """Waits until who asked last takes no more. How many bytes were sent then."""
         sent: list[int] = []

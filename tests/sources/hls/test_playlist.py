@@ -7,7 +7,16 @@ import pytest
 
 from tests.support.hls import media_playlist
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.sources.hls.playlist import ByteRange, Key, MasterPlaylist, MediaPlaylist, Piece, best_audio, parse_hls
+from tonearm.sources.hls.playlist import (
+    BestAudio,
+    ByteRange,
+    Key,
+    MasterPlaylist,
+    MediaPlaylist,
+    Piece,
+    best_audio,
+    parse_hls,
+)
 from tonearm.sources.playlist import is_hls
 
 AES = '#EXT-X-KEY:METHOD=AES-128,URI="k"'
@@ -24,6 +33,12 @@ def parse_media(text: str) -> MediaPlaylist:
     parsed = parse_hls(text)
     assert isinstance(parsed, MediaPlaylist)
     return parsed
+
+
+def best(lines: list[str], wanted: str = "") -> BestAudio:
+    parsed = parse_hls("\n".join(["#EXTM3U", *lines, ""]))
+    assert isinstance(parsed, MasterPlaylist)
+    return best_audio(parsed, wanted)
 
 
 def refusal(text: str) -> FailureCode:
@@ -80,19 +95,17 @@ class TestMediaPlaylists:
         assert len(parse_media(media_playlist(lines)).segments) == 2
 
     # The first column is what RFC 8216, 4.3.2.4 and 5.2, says.
-    @pytest.mark.parametrize(
-        ("says", "lines", "keys"),
-        [
-            ("IV is a hexadecimal number", [f"{AES},IV=0X1f", "a", "b"], [Key("k", number_iv(31))] * 2),
-            ("until the next tag", [AES, "a", f'{AES[:-2]}2"', "b"], [Key("k", number_iv(7)), Key("2", number_iv(8))]),
-            ("NONE ends it", [AES, "a", NO_KEY, "b"], [Key("k", number_iv(7)), None]),
-            ("identity is the default", [f'{AES},KEYFORMAT="identity"', "a"], [Key("k", number_iv(7))]),
-            ("a tag behind a segment replaces all", [DRM, AES, "a", NO_KEY, "b"], [Key("k", number_iv(7)), None]),
-        ],
-    )
-    def test_keys(self, says: str, lines: list[str], keys: list[Key | None]) -> None:
-        parsed = parse_media(media_playlist(lines, sequence=7))
-        assert [segment.piece.key for segment in parsed.segments] == keys, says
+    def test_keys(self) -> None:
+        seven, eight = Key("k", number_iv(7)), Key("k", number_iv(8))
+        for lines, keys in (
+            ([f"{AES},IV=0X1f", "a", "b"], [Key("k", number_iv(31))] * 2),
+            ([AES, "a", "b"], [seven, eight]),
+            ([AES, "a", f'{AES[:-2]}2"', "b"], [seven, Key("2", number_iv(8))]),  # until the next tag
+            ([f'{AES},KEYFORMAT="identity"', "a"], [seven]),
+            ([DRM, AES, "a", NO_KEY, "b"], [seven, None]),  # a tag behind a segment replaces all
+        ):
+            parsed = parse_media(media_playlist(lines, sequence=7))
+            assert [segment.piece.key for segment in parsed.segments] == keys
 
     def test_the_key_of_an_initialization_section_stands_before_it(self) -> None:
         lines = ['#EXT-X-MAP:URI="i"', "a", f"{AES},IV=0x2", '#EXT-X-MAP:URI="j"', NO_KEY, "b"]
@@ -177,34 +190,19 @@ class TestSelection:
         ],
     )  # fmt: skip
     def test_the_best_sound_is_chosen(self, lines: list[str], chosen: str) -> None:
-        parsed = parse_hls("\n".join(["#EXTM3U", *lines, ""]))
-        assert isinstance(parsed, MasterPlaylist)
-        assert best_audio(parsed).reference == chosen
+        assert best(lines).reference == chosen
 
-    # RFC 8216, 4.3.4.1: DEFAULT plays unless the user wants another one, which may be named by its language.
-    @pytest.mark.parametrize(
-        ("reference", "number", "wanted"),
-        [*(("en", 1, wanted) for wanted in ("", "1")), *(("de", 2, wanted) for wanted in ("2", "de", "DE-at")),
-         *(("v", 3, wanted) for wanted in ("3", "fr"))],
-    )  # fmt: skip
-    def test_a_rendition_that_is_wanted(self, reference: str, number: int, wanted: str) -> None:
-        sounds = [
-            sound("en", more=',LANGUAGE="en",DEFAULT=YES,AUTOSELECT=YES'),
-            sound("de", more=',LANGUAGE="de-AT",AUTOSELECT=YES'),
-            sound("", more=',LANGUAGE="fr"'),
-        ]
-        master = parse_hls("\n".join(["#EXTM3U", *sounds, stream("v", 1, AAC, 'AUDIO="g"'), ""]))
-        assert isinstance(master, MasterPlaylist)
-        found = best_audio(master, wanted)
-        assert found.reference == reference
-        assert found.choice is not None
-        assert (found.choice.number, found.choice.count) == (number, 3)
-
-    def test_what_is_not_there(self) -> None:
-        lines = [sound("a", more=',LANGUAGE="en"'), sound("b"), stream("v", 1, AAC, 'AUDIO="g"')]
-        master = parse_hls("\n".join(["#EXTM3U", *lines]))
-        assert isinstance(master, MasterPlaylist)
-        with pytest.raises(PlayError, match=r"no #audio=it in it, but 1 \(en\), 2") as caught:
-            best_audio(master, "it")
+    def test_a_rendition_that_is_wanted(self) -> None:
+        """RFC 8216, 4.3.4.1: DEFAULT plays unless the user wants another one, which may be named by its language."""
+        default = sound("en", more=',LANGUAGE="en",DEFAULT=YES,AUTOSELECT=YES')
+        sounds = [default, sound("de", more=',LANGUAGE="de-AT",AUTOSELECT=YES'), sound("", more=',LANGUAGE="fr"')]
+        lines = [*sounds, stream("v", 1, AAC, 'AUDIO="g"')]
+        for number, reference, names in ((1, "en", ("", "1")), (2, "de", ("2", "de", "DE-at")), (3, "v", ("3", "fr"))):
+            for wanted in names:
+                found = best(lines, wanted)
+                assert found.choice is not None
+                assert (found.reference, found.choice.number, found.choice.count) == (reference, number, 3)
+        with pytest.raises(PlayError, match=r"no #audio=it in it, but 1 \(en\), 2 \(de-AT\)") as caught:
+            best(lines, "it")
         assert caught.value.failure.code == FailureCode.NO_AUDIO_STREAM
         assert refusal("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n") == FailureCode.EMPTY

@@ -195,12 +195,6 @@ class TestLiveStreams:
         heard = b"".join(await read_parts(serve_live(server, live)))
         assert heard.endswith(PIECES[-1])
 
-    async def test_a_lost_segment_is_left_out_and_a_break_begins_a_part(self, server: MediaServer) -> None:
-        names = serve_pieces(server)
-        server.serve("/hls/5.ts", status(404))
-        live = LivePlaylist(names, tags={8: "#EXT-X-DISCONTINUITY"})
-        assert await read_parts(serve_live(server, live)) == [b"".join(PIECES[1:5] + PIECES[6:8]), b"".join(PIECES[8:])]
-
     async def test_how_it_is_lost(self, server: MediaServer) -> None:
         names = serve_pieces(server)
         every_segment = LivePlaylist([f"missing{number}.ts" for number in range(9)])

@@ -1,20 +1,26 @@
-"""Internet radio from real sockets: what is read, which titles come with it, and what becomes of a broken line."""
+"""Internet radio from real sockets: what is read, which titles come with it, and what becomes of a broken line.
+
+Titles stand in its bytes, however the network cuts them.
+"""
 
 import dataclasses
+import itertools
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opened, read_bytes, read_until_failure
 from tests.support.media_server import Answer, MediaServer, Reply, in_turn, raw, redirect, status
-from tests.support.radio_server import fall_silent, radio
+from tests.support.radio_server import fall_silent, icy_block, radio
 from tonearm.core.failure import FailureCode
 from tonearm.core.opened_source import OpenedSource, TitleAtByte
-from tonearm.sources.http.radio import RadioReader
+from tonearm.sources.http.radio import IcySplitter, RadioReader, metadata_interval, radio_text, stream_title
 from tonearm.sources.http.settings import FetchSettings
 
 # No run of these bytes looks like another one.
@@ -39,13 +45,14 @@ class TestListening:
             radio(SOUND),
             radio(SOUND, status_line="ICY 200 OK"),
             radio(SOUND, status_line="HTTP/1.1 200 OK", chunked=True),
-            raw(b"ICY 200 OK\r\nicy-br:128\r\ncontent-type:audio/mpeg\r\n\r\n" + endless(200_000)),
+            raw(b"ICY 200 OK\r\nicy-name:Test F\xfc\r\ncontent-type:audio/mpeg\r\n\r\n" + endless(200_000)),
         ],
     )
     async def test_sound_comes_without_what_is_mixed_in(self, server: MediaServer, answer: Answer) -> None:
         async with tuned_in(server, answer) as source:
             assert (source.is_live, source.is_seekable, source.size_bytes) == (True, False, None)
             assert (source.name, source.content_type) == ("radio.mp3", "audio/mpeg")
+            assert source.station_name in ("Test FM", "Test Fü")
             assert await read_bytes(source, 180_000) == endless(180_000)
             assert server.connections == 1
 
@@ -58,12 +65,6 @@ class TestListening:
             assert source.reader.take_titles(1001) == [TitleAtByte(1000, "One")]
             assert source.reader.take_titles(10_000) == [TitleAtByte(5000, "Zwei - Dréi")]
             assert source.reader.take_titles(10_000) == []
-
-    async def test_name_of_the_station(self, server: MediaServer) -> None:
-        for header, name in ((b"Z\xc3\xbcrich", "Zürich"), (b"Z\xfcrich", "Zürich"), (b"  ", None)):
-            answer = raw(b"HTTP/1.0 200 OK\r\nicy-name: " + header + b"\r\n\r\n" + SOUND)
-            async with tuned_in(server, answer) as source:
-                assert source.station_name == name
 
     async def test_flood_of_titles_is_not_kept(self, server: MediaServer) -> None:
         answer = radio(bytes(256), interval=256, titles=lambda number: f"{number} " + "x" * 500)
@@ -85,12 +86,14 @@ class TestListening:
 
 
 class TestTakingUp:
-    @pytest.mark.parametrize(("ends_by", "chunked"), [(Reply.cut, False), (Reply.cut, True), (Reply.reset, False)])
+    @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset, fall_silent])
+    @pytest.mark.parametrize("chunked", [False, True])
     async def test_broken_stream_goes_on(
         self, server: MediaServer, ends_by: Callable[[Reply], None], chunked: bool
     ) -> None:
         first = radio(SOUND, stop_after=30_000, ends_by=ends_by, chunked=chunked, status_line="HTTP/1.1 200 OK")
-        async with tuned_in(server, in_turn(first, radio(SOUND))) as source:
+        settings = dataclasses.replace(QUICK, stall_timeout_s=0.2 if ends_by is fall_silent else 5.0)
+        async with tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
             # A reset may take away what was not read yet; what came has to come whole.
             heard = await read_bytes(source, 80_000)
             assert ends_by is Reply.reset or heard == SOUND[:30_000] + SOUND
@@ -121,12 +124,6 @@ class TestTakingUp:
             assert error.failure.code is FailureCode.CONNECTION_LOST
             assert len(server.requests) == 6
 
-    async def test_silent_stream_is_taken_up_again(self, server: MediaServer) -> None:
-        settings = dataclasses.replace(QUICK, stall_timeout_s=0.2)
-        first = radio(SOUND, stop_after=10_000, ends_by=fall_silent)
-        async with tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
-            assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
-
     async def test_it_says_when_it_is_connecting_and_can_be_closed_then(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
         async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
@@ -143,3 +140,86 @@ class TestTakingUp:
         async with opened(link) as source:
             assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
         assert [request.path for request in server.requests] == ["/link", "/one", "/link", "/two"]
+
+
+def split_all(data: bytes, interval: int | None, cuts: list[int]) -> tuple[bytes, list[TitleAtByte]]:
+    """What comes of `data` when it arrives in pieces that end at `cuts`."""
+    splitter = IcySplitter(interval)
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    sound, titles = b"", []
+    for start, end in itertools.pairwise(edges):
+        more, found = splitter.feed(data[start:end])
+        sound += more
+        titles += found
+    return sound, titles
+
+
+titles_or_nothing = st.one_of(st.none(), st.text(st.characters(min_codepoint=32, codec="utf-8"), max_size=60))
+
+
+@given(
+    sound=st.binary(max_size=400),
+    interval=st.integers(1, 50),
+    titles=st.lists(titles_or_nothing, max_size=12),
+    cuts=st.lists(st.integers(0, 2000), max_size=30),
+)
+def test_sound_and_titles_come_apart_for_every_way_to_cut_the_bytes(
+    sound: bytes, interval: int, titles: list[str | None], cuts: list[int]
+) -> None:
+    told = list(titles)
+    mixed = b""
+    for start in range(0, len(sound), interval):
+        part = sound[start : start + interval]
+        mixed += part
+        if len(part) == interval:
+            title = told.pop(0) if told else None
+            mixed += icy_block("" if title is None else f"StreamTitle='{title}';")
+
+    got, found = split_all(mixed, interval, cuts)
+
+    assert got == sound
+    assert found == split_all(mixed, interval, [])[1]
+    assert all(title.offset % interval == 0 and title.offset <= len(sound) for title in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (b"StreamTitle='Band - Song';StreamUrl='http://x/';", "Band - Song"),
+        (b"StreamTitle='It's Don't';StreamUrl='';", "It's Don't"),
+        (b"StreamTitle='a';b';StreamUrl='x';", "a';b"),
+        (b"StreamTitle='cut off in the mid", "cut off in the mid"),
+        (b"StreamUrl='http://x/';StreamTitle='Second';", "Second"),
+        ("StreamTitle='Sigur Rós - Hoppípolla';".encode(), "Sigur Rós - Hoppípolla"),
+        (b"StreamTitle='Bj\xf6rk \x96 J\xf3ga';", "Björk \u2013 Jóga"),
+        (b"StreamTitle='\xff\x81';", "ÿ\ufffd"),
+        (b"StreamTitle=' a\tb\r\nc\x07 ';", "a b c"),
+        (b"StreamTitle='';adw_ad='true';durationMilliseconds='30014';adId='38320';insertionType='preroll';", ""),
+        (b"StreamTitle='Band - Song';StreamUrl=http://x/;", "Band - Song"),
+        (b"StreamUrl='http://x/';", None),
+    ],
+)
+def test_titles_in_odd_forms(text: bytes, title: str | None) -> None:
+    assert stream_title(text) == title
+
+
+def test_a_title_is_of_bearable_length_and_fit_for_json() -> None:
+    text = radio_text(b"\xed\xa0\x80" + b"x" * 4000)
+
+    assert len(text) == 1000
+    text.encode("utf-8")
+
+
+def test_a_broken_interval_means_that_all_is_sound() -> None:
+    for header in (None, "", "0", "-1", "abc", "16000x", "1e3", "99999999999999999999", "²", "9999999"):
+        assert metadata_interval(header) is None
+    assert IcySplitter(None).feed(b"abc") == (b"abc", [])
+    assert metadata_interval(" 16000 ") == 16000
+
+
+@given(st.binary(min_size=1, max_size=1000).filter(lambda data: data[9:10] not in (b"", b"\0")))
+def test_a_server_that_announces_titles_and_sends_none_is_found_out(data: bytes) -> None:
+    """All its bytes are sound: what looked like a block comes as sound, too."""
+    sound = data[:9] + bytes((data[9],)) + b"\xff\xfb" + data[10:] + bytes(5000)
+
+    assert split_all(sound, 9, [5, 20]) == (sound, [])
