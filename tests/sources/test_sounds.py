@@ -39,7 +39,6 @@ async def test_a_sound_is_kept_for_a_while_after_its_last_use() -> None:
     await passed()
     assert [is_there(sounds, uri) for uri in (played, fetched)] == [True, False]
     await opened.close()
-    await opened.close()
     time.forward(599.0)
     await passed()
     assert is_there(sounds, played)

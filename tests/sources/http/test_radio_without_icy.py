@@ -15,7 +15,7 @@ import pytest
 from tests.support.audio_files import encoded, music
 from tests.support.fetching import opener, read_bytes
 from tests.support.hand_time import LoopTime
-from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, status
+from tests.support.media_server import Answer, MediaServer, Reply, Request
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.http.file import HttpFileReader
@@ -133,15 +133,6 @@ async def test_what_is_a_file(server: MediaServer, name: str) -> None:
         assert isinstance(source.reader, HttpFileReader)
         assert await read_bytes(source, 20_000) == sound(FILES[name].kind)[:20_000]
         assert await source.reader.read_at(10, 10) == sound(FILES[name].kind)[10:20]
-
-
-async def test_after_a_break_it_is_opened_again(server: MediaServer) -> None:
-    ending = Sent(ends_after_s=4.0)
-    later = Sent(begins_at_s=5.0)
-    async with opened_in_its_time(server, in_turn(ending, status(503), later)) as source:
-        count = round((2.0 + 4.0 - STEP_S) * BYTES_PER_S)
-        assert await read_bytes(source, count + 1000) == sound()[:count] + sound()[80_000:81_000]
-        assert len(server.requests) == 3
 
 
 async def test_what_is_too_fast_is_not_waited_for(server: MediaServer) -> None:

@@ -123,19 +123,6 @@ async def test_a_signal_to_all_processes_of_a_service_ends_none_of_these(command
     await children.close()
 
 
-async def test_closing_ends_the_work() -> None:
-    async with pool() as children:
-        pid = await pid_of(children)
-        asking = asyncio.create_task(children.ask({"do": "time.sleep(600)"}, 600.0))
-        await asyncio.sleep(0)
-        await children.close()
-        assert not exists(pid)
-        with pytest.raises(ChildBroken):
-            await asking
-        with pytest.raises(ChildBroken):
-            await children.ask({"do": PID}, 30.0)
-
-
 def test_the_environment_holds_no_settings_of_the_user() -> None:
     given = {"PATH": "/bin", "HTTPS_PROXY": "http://p", "HOME": "/root", "TONEARM_SERVER__PASSWORD": "x", "LANG": "C"}
     kept = child_environment(given)

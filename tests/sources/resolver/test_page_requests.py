@@ -109,13 +109,10 @@ async def test_requests_are_as_of_yt_dlps_own_handler(echo: tuple[Echo, str]) ->
         wanted_seen, server.seen = server.seen, []
         async with resolving(fake_sites()) as it:
             assert (await it.failure(f"{base}/fake/fetches")).message == "The page was not resolved: told."
-        for fetch, expected, came in zip(server.fetches, wanted, server.outcomes, strict=True):
-            if expected != came:
-                assert (fetch, came) == (fetch, expected)
+        assert list(zip(server.fetches, server.outcomes, strict=True)) == list(zip(server.fetches, wanted, strict=True))
         # Of another host the node names itself; the handler's own "Connection: close" is not there.
         assert [one[:2] for one in server.seen] == [one[:2] for one in wanted_seen]
-        for got, expected in zip(server.seen[1:], wanted_seen[1:], strict=True):
-            assert got == expected
+        assert server.seen[1:] == wanted_seen[1:]
         assert server.seen[0][2]["Host"] == [base.removeprefix("http://")]
 
 
@@ -196,14 +193,7 @@ async def test_where_the_node_does_not_go(asked: Asked, server: MediaServer) -> 
     strict = Asked(private=False)
     for url in ("http://127.0.0.1:{}/", "https://localhost:{}/", "http://[::ffff:127.0.0.1]:{}/", "http://0x7f.1:{}/"):
         assert (await strict.send(url.format(server.port)))["code"] == FailureCode.SOURCE_REFUSED
-    for url in (
-        "file:///etc/passwd",
-        "/etc/passwd",
-        "ftp://a.example/",
-        "ytsearch:x",
-        "http://a:b@c.example/",
-        "http://",
-    ):
+    for url in ("file:///etc/x", "/etc/x", "ftp://a.example/", "ytsearch:x", "http://a:b@c.example/", "http://"):
         assert (await asked.send(url))["code"] == FailureCode.SOURCE_REFUSED, url
     assert asked.requests.problem is not None
     assert server.connections == 0

@@ -95,9 +95,8 @@ async def test_cookies_go_to_their_site_and_are_read_anew(
 
 async def test_arguments_reach_their_extractor(server: MediaServer) -> None:
     server.serve("/api/told", told(server.serve("/song.mp3", media(BODY))))
-    async with opening_with(
-        extractor_args={"fake": {"token": ("Ab", "c")}, "youtubepot-any": {"a": ("b",)}}
-    ) as opening:
+    arguments = {"fake": {"token": ("Ab", "c")}, "youtubepot-any": {"a": ("b",)}}
+    async with opening_with(extractor_args=arguments) as opening:
         _, source = await body_of(opening, server.url("/fake/keys"))
         assert source.page is not None
         assert source.page.title == "Ab c"
