@@ -67,17 +67,10 @@ NumberOfEntries=2
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r"])
 def test_m3u(line_end: bytes) -> None:
-    assert [
-        (one.reference, one.title, one.length_ms) for one in parse_listing(M3U.replace(b"\n", line_end)).entries
-    ] == [
-        ("a.mp3", "A - B", 12_000),
-        ("b.mp3", None, 0),
-        ("http://a/", "Three, four", 0),
-        ("x", "Title", 1000),
-        ("y z", None, 7000),
-        ("z", "a b [2J", 123_450),
-        ("a\x85b\u2028c", "t", 0),
-    ]
+    entries = parse_listing(M3U.replace(b"\n", line_end)).entries
+    assert [one.reference for one in entries] == ["a.mp3", "b.mp3", "http://a/", "x", "y z", "z", "a\x85b\u2028c"]
+    assert [one.title for one in entries] == ["A - B", None, "Three, four", "Title", None, "a b [2J", "t"]
+    assert [one.length_ms for one in entries] == [12_000, 0, 0, 1000, 7000, 123_450, 0]
 
 
 def test_pls() -> None:
@@ -135,13 +128,10 @@ def test_a_list_is_known_by_its_content_then_by_its_name_or_type() -> None:
 
 
 def test_sound_is_not_looked_into() -> None:
-    kinds = [
-        ("listen", "audio/x-scpls"),
-        ("listen.pls", "audio/mpeg"),
-        ("a.mp3", "audio/mpeg"),
-        ("a", "application/ogg"),
-    ]
-    assert [may_be_playlist(*kind) for kind in kinds] == [True, True, False, False]
+    assert may_be_playlist("listen", "audio/x-scpls")
+    assert may_be_playlist("listen.pls", "audio/mpeg")
+    assert not may_be_playlist("a.mp3", "audio/mpeg")
+    assert not may_be_playlist("a", "application/ogg")
 
 
 def test_what_is_fetched_before_a_request_is_answered() -> None:
@@ -203,10 +193,8 @@ async def test_tracks_of_a_sheet_have_their_own_names_and_say_where_they_begin_a
 class TestOpening:
     async def test_over_http_after_a_redirect(self, server: MediaServer) -> None:
         server.serve("/deep/list", media(b"#EXTM3U\n#EXTINF:1,One\na.mp3\n../b.mp3\n", content_type="text/plain"))
-        assert await entries_of(server.serve("/go", redirect("/deep/list"))) == [
-            (server.url("/deep/a.mp3"), "One"),
-            (server.url("/b.mp3"), None),
-        ]
+        entries = [(server.url("/deep/a.mp3"), "One"), (server.url("/b.mp3"), None)]
+        assert await entries_of(server.serve("/go", redirect("/deep/list"))) == entries
 
     async def test_a_list_of_a_radio_server_is_no_radio(self, server: MediaServer) -> None:
         """mpv reads the list, whatever `icy-` headers are beside it."""

@@ -69,6 +69,9 @@ TRIES: dict[str, Callable[[int], Any]] = {
 }
 
 
+SCHEMES = {"elsewhere": "http", "tunnel": "https", "ftp": "ftp", "socket-of-page": "wss"}  # of a page elsewhere
+
+
 class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     IE_NAME = "fake"
     _VALID_URL = r"https?://127\.0\.0\.1:\d+/fake/(?P<id>[a-z-]+)(?:\?(?:v=)?(?P<port>\d+))?"
@@ -77,6 +80,8 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         what, port = self._match_valid_url(url).group("id", "port")
         if what in TRIES:
             return TRIES[what](int(port or 0))
+        if what in SCHEMES:
+            return self._download_webpage(f"{SCHEMES[what]}://127.0.0.1:{port}/", "elsewhere")
         return getattr(self, "_" + what.replace("-", "_"))(url, int(port or 0))
 
     def _told(self, url: str, port: int) -> Any:
@@ -98,41 +103,37 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
             raise ExtractorError("The playlist is private", expected=True)
         return self._told(url.replace("/fake/private-list", "/fake/told"), port)
 
+    def told_at(self, url: str, mark: str = "", **more: Any) -> Any:
+        return self.url_result(re.sub(r"/fake/[a-z-]+", "/fake/told", url) + mark, **more)
+
+    def numbered(self, url: str, count: int | None = None, pause_s: float = 0.0) -> Any:
+        """Pages without end, or so many before the others turn out to be private."""
+        for number in itertools.count():
+            if number == count:
+                raise ExtractorError("The rest is private", expected=True)
+            yield self.told_at(url, f"#{number}")
+            time.sleep(pause_s)
+
     def _gone_in_it(self, url: str, port: int) -> Any:
         """A list with a video that is gone, as yt-dlp lists those of YouTube."""
         is_shown = "no-youtube-unavailable-videos" not in self.get_param("compat_opts")
         gone = [self.url_result(url.replace("/fake/gone-in-it", "/fake/gone"))] if is_shown else []
-        return self.playlist_result([*gone, self.url_result(url.replace("/fake/gone-in-it", "/fake/told"))], "all", "G")
+        return self.playlist_result([*gone, self.told_at(url)], "all", "G")
 
     def _pages_one(self, url: str, port: int) -> Any:
-        return self.playlist_result([self.url_result(url.replace("/fake/pages-one", "/fake/told"))], "all", "One")
+        return self.playlist_result([self.told_at(url)], "all", "One")
 
     def _endless(self, url: str, port: int) -> Any:
-        page = url.replace("/fake/endless", "/fake/told")
-        return self.playlist_result((self.url_result(f"{page}#{n}") for n in itertools.count()), "all", "Endless")
+        return self.playlist_result(self.numbered(url), "all", "Endless")
 
     def _million(self, url: str, port: int) -> Any:
-        entry = self.url_result(url.replace("/fake/million", "/fake/told"), video_title="x" * 100_000)
-        return self.playlist_result([entry] * 1_000_000, "all", "y" * 100_000)
+        return self.playlist_result([self.told_at(url, video_title="x" * 100_000)] * 1_000_000, "all", "y" * 100_000)
 
     def _broken_list(self, url: str, port: int) -> Any:
-        def some() -> Any:
-            for number in range(port):
-                yield self.url_result(url.replace("/fake/broken-list", f"/fake/told#{number}"))
-            raise ExtractorError("The rest is private", expected=True)
-
-        return self.playlist_result(some(), "all", "Broken")
+        return self.playlist_result(self.numbered(url, port), "all", "Broken")
 
     def _slow_list(self, url: str, port: int) -> Any:
-        def slowly() -> Any:
-            for number in itertools.count():
-                yield self.url_result(url.replace("/fake/slow-list", f"/fake/told#{number}"))
-                time.sleep(0.3)
-
-        return self.playlist_result(slowly(), "all", "Slow")
-
-    def _elsewhere(self, url: str, port: int) -> Any:
-        return self._download_webpage(f"http://127.0.0.1:{port}/", "elsewhere")
+        return self.playlist_result(self.numbered(url, pause_s=0.3), "all", "Slow")
 
     def _fetches(self, url: str, port: int) -> Any:
         """Sends the requests that the server lists at /api/fetches, and tells it at /api/outcomes what came of them."""
@@ -155,9 +156,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         answers = " ".join(answer for _, found in solved for answer in found.output.results.values())
         return {"id": "1", "title": answers, "url": urljoin(url, "/song.mp3"), "ext": "mp3"}
 
-    def _socket_of_page(self, url: str, port: int) -> Any:
-        return self._request_webpage(f"wss://127.0.0.1:{port}/", "socket")
-
     def _like_a_browser(self, url: str, port: int) -> Any:
         return self._request_webpage(url, "x", impersonate=True, require_impersonation=True)
 
@@ -168,12 +166,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     def _holds(self, url: str, port: int) -> Any:
         held = [self._request_webpage(url.partition("?")[0].replace("/fake/", "/api/"), "x") for _ in range(port)]
         raise ExtractorError(f"held {len(held)}", expected=True)
-
-    def _tunnel(self, url: str, port: int) -> Any:
-        return self._download_webpage(f"https://127.0.0.1:{port}/", "elsewhere")
-
-    def _ftp(self, url: str, port: int) -> Any:
-        return self._download_webpage(f"ftp://127.0.0.1:{port}/x", "elsewhere")
 
     def _print(self, url: str, port: int) -> Any:
         print('{"page": {"url": "http://127.0.0.1:1/wrong"}}', flush=True)  # noqa: T201

@@ -36,7 +36,6 @@ IMPATIENT: Final = dataclasses.replace(QUICK, connect_timeout_s=1.0, headers_tim
 @contextlib.asynccontextmanager
 async def opener(
     *,
-    allowed: Sequence[Pattern] = (),
     blocked: Sequence[Pattern] = (),
     files: bool | tuple[str, ...] = True,
     private_networks: bool = True,
@@ -46,7 +45,7 @@ async def opener(
     **network: Any,
 ) -> AsyncIterator[SourceOpener]:
     """`network` are other options of `AddressGuard`."""
-    policy = SourcePolicy(allowed, blocked, files)
+    policy = SourcePolicy((), blocked, files)
     guard = AddressGuard(private_networks=private_networks, **network)
     made = SourceOpener(policy, private_networks=private_networks, settings=settings, resolver=resolver, guard=guard)
     for host, port in own_addresses:

@@ -78,16 +78,10 @@ class MusicServices:
         return {**about, "tracks": {"data": whole[:100]}}
 
     def _of_deezer(self, song: Song) -> Any:
-        first, *guests = song.artists
-        return {
-            "id": song.number,
-            "title": song.title,
-            "isrc": song.isrc,
-            "duration": round(song.length_ms / 1000),
-            "artist": {"name": first},
-            "contributors": [{"name": name} for name in (first, *guests)],
-            "album": {"title": "Ferries", "cover_xl": COVER},
-        }
+        about = {"id": song.number, "title": song.title, "isrc": song.isrc, "duration": round(song.length_ms / 1000)}
+        contributors = [{"name": name} for name in song.artists]
+        album = {"title": "Ferries", "cover_xl": COVER}
+        return {**about, "artist": contributors[0], "contributors": contributors, "album": album}
 
     def _itunes(self, path: str, query: Any) -> Any:
         if path == "search":
@@ -101,15 +95,9 @@ class MusicServices:
         return {"resultCount": len(found), "results": [self._of_itunes(song) for song in found]}
 
     def _of_itunes(self, song: Song) -> Any:
-        return {
-            "wrapperType": "track",
-            "kind": "song",
-            "trackId": song.number,
-            "trackName": song.title,
-            "artistName": " & ".join(song.artists),
-            "trackTimeMillis": song.length_ms,
-            "artworkUrl100": COVER,
-        }
+        about = {"wrapperType": "track", "kind": "song", "trackId": song.number, "trackName": song.title}
+        more = {"trackTimeMillis": song.length_ms, "artworkUrl100": COVER}
+        return {**about, **more, "artistName": " & ".join(song.artists)}
 
     def _api(self, path: str, query: Any) -> Any:
         kind, _, rest = path.partition("/")
@@ -127,14 +115,9 @@ class MusicServices:
         return {**about, "tracks": {"items": items[:50], "total": len(items)}}
 
     def _of_spotify(self, song: Song) -> Any:
-        return {
-            "id": str(song.number),
-            "name": song.title,
-            "artists": [{"name": name} for name in song.artists],
-            "duration_ms": song.length_ms,
-            "external_ids": {"isrc": song.isrc} if song.isrc else {},
-            "album": {"images": [{"url": COVER}]},
-        }
+        about = {"id": str(song.number), "name": song.title, "duration_ms": song.length_ms}
+        more = {"external_ids": {"isrc": song.isrc} if song.isrc else {}, "album": {"images": [{"url": COVER}]}}
+        return {**about, **more, "artists": [{"name": name} for name in song.artists]}
 
     def _page(self, kind: str, number: int) -> str:
         if kind == "track":

@@ -35,6 +35,7 @@ class Site:
     def __post_init__(self) -> None:
         for name, piece in zip(NAMES, PIECES, strict=True):
             self.put(name, media(piece, content_type="video/mp2t"))
+        self.lists(*NAMES)
 
     def put(self, name: str, answer: Answer) -> str:
         return self.server.serve(f"/hls/{name}", answer)
@@ -95,11 +96,6 @@ def nested(site: Site, levels: int) -> str:
     return site.server.url(f"/hls/level{levels}.m3u8")
 
 
-def said_to_be(site: Site, name: str, content_type: str, text: str) -> str:
-    site.lists(*NAMES)
-    return site.text(name, text, content_type)
-
-
 def expired(code: int) -> Answer:
     """By when it comes, the playlist is old enough to be read again."""
 
@@ -141,8 +137,8 @@ PLAYS: list[tuple[str, Made, bytes]] = [
     # RFC 8216, 4.3.4.2 wants media playlists in a master playlist; ffmpeg follows further ones.
     ("three master playlists", lambda s: nested(s, 3), WHOLE),
     # RFC 8216, 4: the ending or the type says that it is HLS. Players look at the first bytes.
-    ("/x.mp3, audio/mpeg, a master", lambda s: said_to_be(s, "x.mp3", "audio/mpeg", master("index.m3u8")), WHOLE),
-    ("/x, text/plain", lambda s: said_to_be(s, "x", "text/plain", media_playlist(NAMES)), WHOLE),
+    ("/x.mp3, audio/mpeg, a master", lambda s: s.text("x.mp3", master("index.m3u8"), "audio/mpeg"), WHOLE),
+    ("/x, text/plain", lambda s: s.text("x", media_playlist(NAMES), "text/plain"), WHOLE),
     # ffmpeg ends there; browsers' players ask for the playlist again.
     ("links expire", links_that_expire, WHOLE),
     ("the inner playlist's link expires, too", lambda s: links_that_expire(s, in_master=True), WHOLE),
