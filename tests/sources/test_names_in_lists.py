@@ -38,11 +38,9 @@ def pls(name: str) -> str:
 
 M3U: Sequence[Row] = [
     ("a.m3u", "CD%201/03%20x.mp3", SONG, "VLC writes it: percent-encoded"),
-    ("a.m3u8", "#EXTM3U\n#EXTINF:1,T\nCD%201/03%20x.mp3", SONG, "VLC writes it: percent-encoded"),
     ("a.m3u", "CD 1\\03 x.mp3", SONG, "Winamp, foobar2000: Windows' slashes"),
     ("a.m3u", "C:\\Music\\CD 1\\03 x.mp3", SONG, "Winamp on another machine: a drive and its folders"),
     ("a.m3u", "C:03 x.mp3", "03 x.mp3", "Windows: a drive without a folder"),
-    ("a.m3u", "\\Music\\CD 1\\03 x.mp3", SONG, "Windows: the root of this drive"),
     ("a.m3u", "\\\\nas\\music\\CD 1\\03 x.mp3", SONG, "Windows: a share (UNC)"),
     ("a.m3u", "/home/her/Music/CD 1/03 x.mp3", SONG, "Rhythmbox: absolute, on another machine"),
     ("a.m3u", "file:///C:/Music/CD%201/03%20x.mp3", SONG, "VLC on Windows"),
@@ -55,19 +53,15 @@ M3U: Sequence[Row] = [
     ("a.m3u", "what? #1.mp3", "what? #1.mp3", "nothing means anything in a path"),
     ("a.m3u", "take #t=1", "take #t=1", "not even a fragment, where the file has that name"),
     ("a.m3u", "CD 1\\03 x.mp3#t=10", SONG, "a part of the file (W3C Media Fragments), elsewhere written"),
-    ("a.pls", pls("CD%201/03%20x.mp3"), SONG, "percent-encoded"),
     ("a.xspf", xspf("CD%201/03%20x.mp3"), SONG, "XSPF 1, 4.1.1: a URI"),
-    ("a.xspf", xspf("file:///D:/CD%201/03%20x.mp3"), SONG, "VLC on Windows"),
     ("a.xspf", xspf("100%25.mp3"), "100%.mp3", "a URI is decoded first"),
 ]
 ENCODINGS: Sequence[Row] = [
     ("a.m3u", RUSSIAN.encode("utf-16"), RUSSIAN, "Windows' Notepad: UTF-16 with a mark, little-endian"),
-    ("a.m3u", b"\xfe\xff" + f"#EXTM3U\r\n{RUSSIAN}\r\n".encode("utf-16-be"), RUSSIAN, "the same, big-endian"),
     ("a.m3u", RUSSIAN.encode("cp1251"), RUSSIAN, "Winamp on Russian Windows"),
     ("a.m3u", b"#EXTM3U\n#EXTENC: windows-1251\n" + RUSSIAN.encode("cp1251"), RUSSIAN, "the list says it"),
     ("a.m3u", "Für Elise.mp3".encode("latin-1"), "Für Elise.mp3", "Latin-1"),
     ("a.m3u", JAPANESE.encode("cp932"), JAPANESE, "Japanese Windows"),
-    ("a.pls", pls(RUSSIAN).encode("cp1251"), RUSSIAN, "a PLS, too"),
     ("a.cue", sheet("Юлия.wav").encode("cp1251"), RUSSIAN, "EAC on Russian Windows, with another ending"),
     ("a.m3u", b"f\xfcr.mp3", b"f\xfcr.mp3", "a name that is no UTF-8, byte by byte: all players on Linux"),
     ("a.m3u", b"f%FCr.mp3", b"f\xfcr.mp3", "VLC writes it so"),

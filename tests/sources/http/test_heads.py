@@ -31,7 +31,6 @@ HEADS: dict[str, tuple[bytes, str]] = {
     "the same length twice": (_ok(LENGTH * 2), "both"),
     "a wrong length there": (_chunked("Transfer-Encoding: Chunked\r\nContent-Length: 5\r\n"), "curl; RFC 9112, 6.3"),
     "no transfer coding": (_ok(f"Transfer-Encoding: identity\r\n{LENGTH}"), "both"),
-    "HTTP/1.2": (_ok(LENGTH, "HTTP/1.2 200 OK"), "ffmpeg"),
     "HTTP without a version": (_ok(LENGTH, "HTTP 200 OK"), "ffmpeg"),
     "a mark of UTF-8": (b"\xef\xbb\xbf" + _ok(LENGTH), "ffmpeg"),
     "blanks before it": (b"  " + _ok(LENGTH), "ffmpeg"),
@@ -43,7 +42,6 @@ HEADS: dict[str, tuple[bytes, str]] = {
     "a part of an odd range": (_ok(f"Content-Range: bytes x/y\r\n{LENGTH}", "HTTP/1.1 206 Partial"), "curl"),
     "lines that end with LF": (_ok(LENGTH)[:-SIZE].replace(b"\r\n", b"\n") + BODY, "both; RFC 9112, 2.2"),
     "a folded line": (_ok(f"X-A: b\r\n c\r\n{LENGTH * 2}"), "both; RFC 9112, 5.2"),
-    "bytes behind the body": (_ok(LENGTH) + b"and more", "both"),
     "an answer behind the body": (_ok(LENGTH * 2) + _ok(LENGTH), "both"),
     "early hints before it": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + _ok(LENGTH * 2), "curl"),
 }  # fmt: skip
