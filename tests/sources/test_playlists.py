@@ -229,13 +229,11 @@ class TestOpening:
         assert "secret" not in caplog.text
         assert len(caplog.text) < 5000
 
-    async def test_at_most_five_hundred(self, server: MediaServer, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_at_most_five_hundred(self, server: MediaServer) -> None:
         body = b"".join(b"%d.mp3\n" % number for number in range(100_000))
         found = await playlist_of(server.serve("/x.m3u", media(body)))
-        assert len(found.entries) == 500
         reason = "Only the first 500 of the playlist's 100000 entries are taken."
-        assert found.left_out == LeftOut(99_500, (reason,))
-        assert "100000" in caplog.text
+        assert (len(found.entries), found.left_out) == (500, LeftOut(99_500, (reason,)))
 
     @pytest.mark.parametrize(
         ("body", "count"),

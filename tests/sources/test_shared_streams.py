@@ -15,9 +15,9 @@ from tests.support.hls import Cut, LivePlaylist, packed_aac, packed_mp3, serve_c
 from tests.support.media_server import MediaServer, in_turn, media, once_set, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, TitleAtByte, Wait, ignore_wait
+from tonearm.core.opened_source import OpenedSource, TitleAtByte, ignore_wait
 from tonearm.core.play_queue import Playlist
-from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.shared_streams import SharingOpener
@@ -27,19 +27,14 @@ PIECE: Final = 10_000
 
 
 class Sharing:
-    """Opens streams for several readers, by an opener that says that it opens."""
+    """Opens streams for several readers."""
 
     def __init__(self, opener: SourceOpener) -> None:
-        self._opener = opener
-        self._shared = SharingOpener(self)
+        self._shared = SharingOpener(opener)
         self._opened: list[OpenedSource] = []
 
-    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        report_wait(OPENING)
-        return await self._opener.open(uri, report_wait)
-
-    async def join(self, uri: str, report_wait: ReportWait = ignore_wait) -> OpenedSource:
-        opened = await self._shared.open(parse_source_uri(uri), report_wait)
+    async def join(self, uri: str) -> OpenedSource:
+        opened = await self._shared.open(parse_source_uri(uri), ignore_wait)
         assert not isinstance(opened, Playlist)
         self._opened.append(opened)
         return opened
@@ -126,14 +121,11 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
     sound = b"\x1aE\xdf\xa3" + SOUND
     async with sharing() as shared:
         uri = server.serve("/live.webm", radio(sound, content_type="video/webm"))
-        waits: dict[str, list[Wait]] = {"first": [], "later": []}
-        first, beside = await shared.join(uri, waits["first"].append), await shared.join(uri)
+        first, beside = await shared.join(uri), await shared.join(uri)
         await read_bytes(first, 20 * PIECE)
-        later = await shared.join(uri, waits["later"].append)
+        later = await shared.join(uri)
         assert len(server.requests) == 1
-        assert waits == {"first": [OPENING], "later": []}
         assert await read_bytes(later, PIECE) == sound[:PIECE]
-        assert waits == {"first": [OPENING], "later": [OPENING]}
         await first.reader.close()  # now nobody reads its connection, and nobody can begin in it
         await server.connected(1)
         assert await read_bytes(beside, PIECE) == sound[:PIECE]

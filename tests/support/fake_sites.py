@@ -69,7 +69,7 @@ TRIES: dict[str, Callable[[int], Any]] = {
 }
 
 
-SCHEMES = {"elsewhere": "http", "tunnel": "https", "ftp": "ftp", "socket-of-page": "wss"}  # of a page elsewhere
+SCHEMES = {"elsewhere": "http", "tunnel": "https", "ftp": "ftp"}  # of a page elsewhere
 
 
 class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
@@ -155,9 +155,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
             raise ExtractorError("Requested format is not available", expected=True)
         answers = " ".join(answer for _, found in solved for answer in found.output.results.values())
         return {"id": "1", "title": answers, "url": urljoin(url, "/song.mp3"), "ext": "mp3"}
-
-    def _like_a_browser(self, url: str, port: int) -> Any:
-        return self._request_webpage(url, "x", impersonate=True, require_impersonation=True)
 
     def _floods(self, url: str, port: int) -> Any:
         while True:

@@ -107,21 +107,17 @@ class TestTakingUp:
             await read_bytes(source, 10_000)
             assert source.reader.take_titles(10_000) == [TitleAtByte(1000, "One"), TitleAtByte(4500, "Two")]
 
-    @pytest.mark.parametrize(
-        ("answer", "heard"),
-        [
+    async def test_station_that_stays_away_is_tried_a_few_times_and_then_lost(self, server: MediaServer) -> None:
+        settings = dataclasses.replace(QUICK, stall_timeout_s=0.1)
+        for answer, heard in (
             (in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404)), SOUND[:10_000]),
             (radio(SOUND, stop_after=20_000), SOUND[:20_000] * 6),
             (radio(SOUND, stop_after=0, ends_by=fall_silent), b""),
-        ],
-    )
-    async def test_station_that_does_not_come_back_is_tried_a_few_times_and_then_lost(
-        self, server: MediaServer, answer: Answer, heard: bytes
-    ) -> None:
-        async with tuned_in(server, answer, dataclasses.replace(QUICK, stall_timeout_s=0.1)) as source:
-            got, error = await read_until_failure(source)
-            assert got == heard
-            assert error.failure.code is FailureCode.CONNECTION_LOST
+        ):
+            server.requests.clear()
+            async with tuned_in(server, answer, settings) as source:
+                got, error = await read_until_failure(source)
+            assert (got, error.failure.code) == (heard, FailureCode.CONNECTION_LOST)
             assert len(server.requests) == 6
 
     async def test_it_says_when_it_is_connecting_and_can_be_closed_then(self, server: MediaServer) -> None:
@@ -182,32 +178,28 @@ def test_sound_and_titles_come_apart_for_every_way_to_cut_the_bytes(
     assert all(title.offset % interval == 0 and title.offset <= len(sound) for title in found)
 
 
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        (b"StreamTitle='Band - Song';StreamUrl='http://x/';", "Band - Song"),
-        (b"StreamTitle='It's Don't';StreamUrl='';", "It's Don't"),
-        (b"StreamTitle='a';b';StreamUrl='x';", "a';b"),
-        (b"StreamTitle='cut off in the mid", "cut off in the mid"),
-        (b"StreamUrl='http://x/';StreamTitle='Second';", "Second"),
-        ("StreamTitle='Sigur Rós - Hoppípolla';".encode(), "Sigur Rós - Hoppípolla"),
-        (b"StreamTitle='Bj\xf6rk \x96 J\xf3ga';", "Björk \u2013 Jóga"),
-        (b"StreamTitle='\xff\x81';", "ÿ\ufffd"),
-        (b"StreamTitle=' a\tb\r\nc\x07 ';", "a b c"),
-        (b"StreamTitle='';adw_ad='true';durationMilliseconds='30014';adId='38320';insertionType='preroll';", ""),
-        (b"StreamTitle='Band - Song';StreamUrl=http://x/;", "Band - Song"),
-        (b"StreamUrl='http://x/';", None),
-    ],
-)
-def test_titles_in_odd_forms(text: bytes, title: str | None) -> None:
-    assert stream_title(text) == title
+ODD_TITLES: dict[bytes, str | None] = {
+    b"StreamTitle='Band - Song';StreamUrl='http://x/';": "Band - Song",
+    b"StreamTitle='It's Don't';StreamUrl='';": "It's Don't",
+    b"StreamTitle='a';b';StreamUrl='x';": "a';b",
+    b"StreamTitle='cut off in the mid": "cut off in the mid",
+    b"StreamUrl='http://x/';StreamTitle='Second';": "Second",
+    "StreamTitle='Sigur Rós - Hoppípolla';".encode(): "Sigur Rós - Hoppípolla",
+    b"StreamTitle='Bj\xf6rk \x96 J\xf3ga';": "Björk \u2013 Jóga",
+    b"StreamTitle='\xff\x81';": "ÿ\ufffd",
+    b"StreamTitle=' a\tb\r\nc\x07 ';": "a b c",
+    b"StreamTitle='';adw_ad='true';durationMilliseconds='30014';adId='38320';insertionType='preroll';": "",
+    b"StreamTitle='Band - Song';StreamUrl=http://x/;": "Band - Song",
+    b"StreamUrl='http://x/';": None,
+}
 
 
-def test_a_title_is_of_bearable_length_and_fit_for_json() -> None:
-    text = radio_text(b"\xed\xa0\x80" + b"x" * 4000)
-
-    assert len(text) == 1000
-    text.encode("utf-8")
+def test_titles_in_odd_forms_are_of_bearable_length_and_fit_for_json() -> None:
+    for text, title in ODD_TITLES.items():
+        assert stream_title(text) == title
+    long = radio_text(b"\xed\xa0\x80" + b"x" * 4000)
+    assert len(long) == 1000
+    long.encode("utf-8")
 
 
 def test_a_broken_interval_means_that_all_is_sound() -> None:
