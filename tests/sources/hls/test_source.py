@@ -141,13 +141,6 @@ class TestWholeStreams:
             assert asked(server) == ["0.ts"]
             assert await read_all(source) == b"".join(pieces)
 
-    async def test_hls_in_local_files(self, tmp_path: Path) -> None:
-        for number, piece in enumerate(PIECES[:3]):
-            (tmp_path / f"ä {number}.ts").write_bytes(piece)
-        (tmp_path / "index.m3u8").write_text(media_playlist([f"%C3%A4%20{number}.ts" for number in range(3)]))
-        (tmp_path / "master.m3u8").write_text("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nindex.m3u8\n")
-        assert await read_parts(str(tmp_path / "master.m3u8")) == [b"".join(PIECES[:3])]
-
     async def test_patterns_and_permitted_folders_judge_each_segment(self, server: MediaServer, tmp_path: Path) -> None:
         names = serve_pieces(server)
         server.serve("/hls/1.ts", redirect("/secret/1.ts"))

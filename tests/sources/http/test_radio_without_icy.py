@@ -13,11 +13,10 @@ from typing import Final
 import pytest
 
 from tests.support.audio_files import encoded, music
-from tests.support.fetching import opener, read_bytes
+from tests.support.fetching import opened_by, opener, read_bytes
 from tests.support.hand_time import LoopTime
 from tests.support.media_server import Answer, MediaServer, Reply, Request
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import RadioReader
 
@@ -47,38 +46,25 @@ class Sent:
     kind: str = "mp3"
     burst_s: float = 2.0
     pace: float = 1.0
-    ends_after_s: float | None = None
 
     async def __call__(self, _: Request, reply: Reply) -> None:
         await reply.send(f"HTTP/1.1 200 OK\r\nConnection: close\r\n{self.headers}\r\n".encode())
         data = sound(self.kind) * 5
-        sent, due_s, passed_s = 0, self.burst_s, 0.0
-        while self.ends_after_s is None or passed_s < self.ends_after_s:
+        sent, due_s = 0, self.burst_s
+        while True:
             part = data[sent : round(due_s * BYTES_PER_S)]
             sent += len(part)
-            if part:
-                await reply.send(part)
+            await reply.send(part)
             await asyncio.sleep(STEP_S)
-            passed_s += STEP_S
             due_s += STEP_S * self.pace
-        reply.cut()
 
 
 @asynccontextmanager
 async def opened_in_its_time(server: MediaServer, answer: Answer) -> AsyncIterator[OpenedSource]:
     """The source, opened while time goes on by hand: what is sent and what is read have the same clock."""
-    time = LoopTime(stands=True)
+    turning = asyncio.create_task(_turn(LoopTime(stands=True), server))
     async with opener() as source_opener:
-        uri = parse_source_uri(server.serve("/listen", answer))
-        opening = asyncio.create_task(source_opener.open(uri))
-        while not opening.done():
-            for _ in range(50):
-                await asyncio.sleep(0)
-            if server.replies:
-                time.forward(STEP_S)
-        source = opening.result()
-        assert isinstance(source, OpenedSource)
-        turning = asyncio.create_task(_turn(time))
+        source = await opened_by(source_opener, server.serve("/listen", answer))
         try:
             yield source
         finally:
@@ -86,11 +72,12 @@ async def opened_in_its_time(server: MediaServer, answer: Answer) -> AsyncIterat
             await source.close()
 
 
-async def _turn(time: LoopTime) -> None:
+async def _turn(time: LoopTime, server: MediaServer) -> None:
     while True:
-        for _ in range(20):
+        for _ in range(50):
             await asyncio.sleep(0)
-        time.forward(STEP_S)
+        if server.replies:
+            time.forward(STEP_S)
 
 
 LIVE: Final = {

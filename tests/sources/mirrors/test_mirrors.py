@@ -4,8 +4,8 @@ import json
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 import pytest
@@ -27,8 +27,7 @@ from tonearm.sources.opener import SourceOpener
 BODY: Final = bytes(range(256)) * 100
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What the search shows: the page `number` of the stand-in."""
 
     number: int
@@ -99,7 +98,7 @@ class Place:
         words = unquote(request.headers["x-words"])
         self.searched.append(words)
         found = next((found for part, found in self._found.items() if part in words), ())
-        entries = [{"_type": "url", "url": self.page(one.number), **asdict(one)} for one in found]
+        entries = [{"_type": "url", "url": self.page(one.number), **one._asdict()} for one in found]
         await media(json.dumps(entries).encode(), ranges=False)(request, reply)
 
 
