@@ -152,53 +152,55 @@ async def test_files_of_the_system() -> None:
                 source_opener.admit(parse_source_uri(path))
 
 
-class TestFolders:
-    async def test_outside_is_refused_before_the_disk_is_asked(self, music: Path) -> None:
-        parent = music.parent
-        outside = [f"{parent}/secret.mp3", f"{parent}/none.mp3", f"{parent}/music-of-others/b.mp3", "/etc/passwd"]
-        outside += [f"{music}/../none.mp3", f"file://{music}/%2e%2e/secret.mp3", f"file://{music}/..%2fsecret.mp3"]
-        for permitted, uris in (((str(music),), outside), (False, [f"{music}/a song #1.mp3"])):
-            async with opener(files=permitted) as source_opener:
-                for uri in uris:
-                    with pytest.raises(SourceRefused, match=r"sources\.files"):
-                        source_opener.admit(parse_source_uri(uri))
+async def test_outside_is_refused_before_the_disk_is_asked(music: Path) -> None:
+    parent = music.parent
+    outside = [f"{parent}/secret.mp3", f"{parent}/none.mp3", f"{parent}/music-of-others/b.mp3", "/etc/passwd"]
+    outside += [f"{music}/../none.mp3", f"file://{music}/%2e%2e/secret.mp3", f"file://{music}/..%2fsecret.mp3"]
+    for permitted, uris in (((str(music),), outside), (False, [f"{music}/a song #1.mp3"])):
+        async with opener(files=permitted) as source_opener:
+            for uri in uris:
+                with pytest.raises(SourceRefused, match=r"sources\.files"):
+                    source_opener.admit(parse_source_uri(uri))
 
-    async def test_missing_and_forbidden_outside_get_the_same_answer(self, music: Path) -> None:
-        (music / "out").symlink_to(music.parent)
-        (music / "dangling.mp3").symlink_to(music.parent / "none.mp3")
-        answers = [
-            await failure_of(f"{music}/{path}", files=(str(music),))
-            for path in ("out/secret.mp3", "out/none.mp3", "out/none/none.mp3", "dangling.mp3", "out", "../secret.mp3")
-        ]
-        assert {answer.code for answer in answers} == {FailureCode.SOURCE_REFUSED}
-        assert len({(answer.message, answer.hint) for answer in answers}) == 1
 
-    async def test_links_that_stay_inside(self, music: Path) -> None:
-        (music / "link.mp3").symlink_to("a song #1.mp3")
-        alias = music.parent / "alias"
-        alias.symlink_to(music)
-        for folder, name in ((music, "music/link.mp3"), (alias, "music/a song #1.mp3"), (alias, "alias/a song #1.mp3")):
-            assert await content(f"{music.parent}/{name}", (str(folder),)) == b"sound"
+async def test_missing_and_forbidden_outside_get_the_same_answer(music: Path) -> None:
+    (music / "out").symlink_to(music.parent)
+    (music / "dangling.mp3").symlink_to(music.parent / "none.mp3")
+    answers = [
+        await failure_of(f"{music}/{path}", files=(str(music),))
+        for path in ("out/secret.mp3", "out/none.mp3", "out/none/none.mp3", "dangling.mp3", "out", "../secret.mp3")
+    ]
+    assert {answer.code for answer in answers} == {FailureCode.SOURCE_REFUSED}
+    assert len({(answer.message, answer.hint) for answer in answers}) == 1
 
-    async def test_file_that_is_swapped_for_a_link_meanwhile(self, music: Path) -> None:
-        target, spare = music / "swapped.mp3", music / "spare"
-        spare.symlink_to(music.parent / "secret.mp3")
-        async with opener(files=(str(music),)) as source_opener:
-            for _ in range(200):
-                target.unlink(missing_ok=True)
-                target.write_bytes(b"sound")
-                opening = asyncio.create_task(source_opener.open(parse_source_uri(str(target))))
-                await asyncio.sleep(0)
-                os.link(spare, music / "new", follow_symlinks=False)
-                (music / "new").replace(target)
-                try:
-                    file = await opening
-                except PlayError as error:
-                    assert error.failure.code == FailureCode.SOURCE_REFUSED  # noqa: PT017
-                else:
-                    assert isinstance(file, OpenedSource)
-                    assert await file.reader.read_at(0, 100) == b"sound"
-                    await file.close()
+
+async def test_links_that_stay_inside(music: Path) -> None:
+    (music / "link.mp3").symlink_to("a song #1.mp3")
+    alias = music.parent / "alias"
+    alias.symlink_to(music)
+    for folder, name in ((music, "music/link.mp3"), (alias, "music/a song #1.mp3"), (alias, "alias/a song #1.mp3")):
+        assert await content(f"{music.parent}/{name}", (str(folder),)) == b"sound"
+
+
+async def test_file_that_is_swapped_for_a_link_meanwhile(music: Path) -> None:
+    target, spare = music / "swapped.mp3", music / "spare"
+    spare.symlink_to(music.parent / "secret.mp3")
+    async with opener(files=(str(music),)) as source_opener:
+        for _ in range(200):
+            target.unlink(missing_ok=True)
+            target.write_bytes(b"sound")
+            opening = asyncio.create_task(source_opener.open(parse_source_uri(str(target))))
+            await asyncio.sleep(0)
+            os.link(spare, music / "new", follow_symlinks=False)
+            (music / "new").replace(target)
+            try:
+                file = await opening
+            except PlayError as error:
+                assert error.failure.code == FailureCode.SOURCE_REFUSED  # noqa: PT017
+            else:
+                assert isinstance(file, OpenedSource)
+                assert await file.reader.read_at(0, 100) == b"sound"
+                await file.close()
 
 
 @pytest.mark.parametrize("name", ["a song #1.mp3", "list.m3u", "stream.m3u8"])

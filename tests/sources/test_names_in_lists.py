@@ -100,54 +100,54 @@ async def test_the_file_that_is_meant(
             assert await file.reader.read_at(0, 100) == b"sound"
 
 
-class TestNamesThatAreNotUtf8:
-    async def test_they_play_from_a_folder_and_by_a_uri_and_have_a_title(self, tmp_path: Path) -> None:
-        path = make(tmp_path, b"f\xfcr.mp3")
-        folder = await playlist_of(str(tmp_path))
-        assert [entry.uri.given for entry in folder.entries] == [f"file://{quote_from_bytes(path)}"]
-        track = folder.tracks(uuid.uuid4)[0]
-        assert (track.info.title, track.info.uri) == ("für", track.uri.given)
-        assert decode_track(encode_track(track.info)).identifier == track.uri.given
-        for uri in (track.uri.given, track.uri.given.lower(), track.info.uri):
-            assert os.fsencode(parse_source_uri(uri).path).lower() == path.lower()
-        async with opened(track.uri.given) as file:
-            assert (file.name, await file.reader.read_at(0, 9)) == ("für.mp3", b"sound")
+async def test_names_that_are_not_utf_8_play_from_a_folder_and_by_a_uri_and_have_a_title(tmp_path: Path) -> None:
+    path = make(tmp_path, b"f\xfcr.mp3")
+    folder = await playlist_of(str(tmp_path))
+    assert [entry.uri.given for entry in folder.entries] == [f"file://{quote_from_bytes(path)}"]
+    track = folder.tracks(uuid.uuid4)[0]
+    assert (track.info.title, track.info.uri) == ("für", track.uri.given)
+    assert decode_track(encode_track(track.info)).identifier == track.uri.given
+    for uri in (track.uri.given, track.uri.given.lower(), track.info.uri):
+        assert os.fsencode(parse_source_uri(uri).path).lower() == path.lower()
+    async with opened(track.uri.given) as file:
+        assert (file.name, await file.reader.read_at(0, 9)) == ("für.mp3", b"sound")
 
 
-class TestWhatIsNotFound:
-    async def test_it_stays_as_it_was_written(self, tmp_path: Path) -> None:
-        make(tmp_path, "another.mp3")
-        (tmp_path / "a.m3u").write_text("CD%201\\x.mp3\nC:\\Music\\x.mp3\n/other/place.mp3\nftp://a/another.mp3")
-        playlist = await playlist_of(str(tmp_path / "a.m3u"))
-        assert [entry.uri.given for entry in playlist.entries] == [f"{tmp_path}/CD%201\\x.mp3", "/other/place.mp3"]
-        drive, scheme = playlist.left_out.reasons
-        assert "drive" in drive
-        assert "scheme 'ftp'" in scheme
+async def test_what_is_not_found_stays_as_it_was_written(tmp_path: Path) -> None:
+    make(tmp_path, "another.mp3")
+    (tmp_path / "a.m3u").write_text("CD%201\\x.mp3\nC:\\Music\\x.mp3\n/other/place.mp3\nftp://a/another.mp3")
+    playlist = await playlist_of(str(tmp_path / "a.m3u"))
+    assert [entry.uri.given for entry in playlist.entries] == [f"{tmp_path}/CD%201\\x.mp3", "/other/place.mp3"]
+    drive, scheme = playlist.left_out.reasons
+    assert "drive" in drive
+    assert "scheme 'ftp'" in scheme
 
-    async def test_what_the_policy_forbids_is_neither_opened_nor_looked_for(self, tmp_path: Path) -> None:
-        inside = tmp_path / "in"
-        make(inside, "own.mp3")
-        make(tmp_path, "secret.mp3")
-        (inside / "link.mp3").symlink_to(tmp_path / "secret.mp3")
-        (inside / "way out").symlink_to(tmp_path)
-        forbidden = ["../secret.mp3", "..\\SECRET.wav", "%2e%2e/secret.mp3", "/etc/passwd", "/proc/self/environ"]
-        names = [*forbidden, "LINK.mp3", "way out/Secret.mp3", "own.mp3"]
-        (inside / "a.m3u").write_text("\n".join(names))
-        playlist = await playlist_of(str(inside / "a.m3u"), files=(str(inside),))
-        found = [entry.uri.path for entry in playlist.entries]
-        assert found[-1] == f"{inside}/own.mp3"
-        for path in found[:-1]:
-            told = await failure_of(path, files=(str(inside),))
-            assert told.code in (FailureCode.SOURCE_REFUSED, FailureCode.FILE_MISSING)
-        assert any("sources.files" in reason for reason in playlist.left_out.reasons)
 
-    async def test_the_looking_has_an_end(self, tmp_path: Path) -> None:
-        deep = "/".join(f"d{number}" for number in range(1000))
-        lines = [f"C:\\{'x' * 200}\\{number}\\{deep}"[:1800] + ".mp3" for number in range(500)]
-        lines[0] = "\\".join("a" * 2000)
-        (tmp_path / "a.m3u").write_bytes("\n".join(lines).encode() + b"\n\xff.mp3\n")
-        make(tmp_path, "x.mp3")
-        begun_s = time.process_time()
-        playlist = await playlist_of(str(tmp_path / "a.m3u"))
-        assert (len(playlist.entries), playlist.left_out.count, len(playlist.left_out.reasons)) == (1, 500, 2)
-        assert time.process_time() - begun_s < 10
+async def test_what_the_policy_forbids_is_neither_opened_nor_looked_for(tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    make(inside, "own.mp3")
+    make(tmp_path, "secret.mp3")
+    (inside / "link.mp3").symlink_to(tmp_path / "secret.mp3")
+    (inside / "way out").symlink_to(tmp_path)
+    forbidden = ["../secret.mp3", "..\\SECRET.wav", "%2e%2e/secret.mp3", "/etc/passwd", "/proc/self/environ"]
+    names = [*forbidden, "LINK.mp3", "way out/Secret.mp3", "own.mp3"]
+    (inside / "a.m3u").write_text("\n".join(names))
+    playlist = await playlist_of(str(inside / "a.m3u"), files=(str(inside),))
+    found = [entry.uri.path for entry in playlist.entries]
+    assert found[-1] == f"{inside}/own.mp3"
+    for path in found[:-1]:
+        told = await failure_of(path, files=(str(inside),))
+        assert told.code in (FailureCode.SOURCE_REFUSED, FailureCode.FILE_MISSING)
+    assert any("sources.files" in reason for reason in playlist.left_out.reasons)
+
+
+async def test_the_looking_has_an_end(tmp_path: Path) -> None:
+    deep = "/".join(f"d{number}" for number in range(1000))
+    lines = [f"C:\\{'x' * 200}\\{number}\\{deep}"[:1800] + ".mp3" for number in range(500)]
+    lines[0] = "\\".join("a" * 2000)
+    (tmp_path / "a.m3u").write_bytes("\n".join(lines).encode() + b"\n\xff.mp3\n")
+    make(tmp_path, "x.mp3")
+    begun_s = time.process_time()
+    playlist = await playlist_of(str(tmp_path / "a.m3u"))
+    assert (len(playlist.entries), playlist.left_out.count, len(playlist.left_out.reasons)) == (1, 500, 2)
+    assert time.process_time() - begun_s < 10

@@ -36,106 +36,112 @@ FAULTS: dict[str, tuple[Answer, FailureCode, int | None, str, int]] = {
 }  # fmt: skip
 
 
-class TestServersThatFail:
-    @pytest.mark.parametrize("name", FAULTS)
-    async def test_what_is_told(self, server: MediaServer, name: str) -> None:
-        answer, code, http_status, words, times = FAULTS[name]
-        told = await failure_of(server.serve("/a", answer), IMPATIENT if code is FailureCode.TIMEOUT else QUICK)
-        assert (told.code, told.stage, told.http_status) == (code, Stage.CONNECT, http_status)
-        assert words in told.message + told.hint
-        assert len(told.message) < 400
-        assert len(server.requests) == times
-        assert server.replies[0].sent_bytes < 5_000_000
+@pytest.mark.parametrize("name", FAULTS)
+async def test_what_is_told_of_servers_that_fail(server: MediaServer, name: str) -> None:
+    answer, code, http_status, words, times = FAULTS[name]
+    told = await failure_of(server.serve("/a", answer), IMPATIENT if code is FailureCode.TIMEOUT else QUICK)
+    assert (told.code, told.stage, told.http_status) == (code, Stage.CONNECT, http_status)
+    assert words in told.message + told.hint
+    assert len(told.message) < 400
+    assert len(server.requests) == times
+    assert server.replies[0].sent_bytes < 5_000_000
 
-    async def test_passing_faults_are_tried_again(self, server: MediaServer) -> None:
-        for faults in ((status(502), status(503)), (status(504), raw(b""))):
-            async with opened(server.serve("/a", in_turn(*faults, media(BODY)))) as source:
+
+async def test_passing_faults_are_tried_again(server: MediaServer) -> None:
+    for faults in ((status(502), status(503)), (status(504), raw(b""))):
+        async with opened(server.serve("/a", in_turn(*faults, media(BODY)))) as source:
+            assert await read_all(source) == BODY
+
+
+async def test_nobody_listens() -> None:
+    async with MediaServer() as server:
+        uri = server.url("/a")
+    told = await failure_of(uri)
+    assert (told.code, told.stage) == (FailureCode.CONNECT_FAILED, Stage.CONNECT)
+    assert "refused" in told.message.lower()
+
+
+async def test_server_that_dislikes_range_requests(server: MediaServer) -> None:
+    answer = in_turn(status(416), media(BODY, ranges=False))
+    async with opened(server.serve("/a", answer)) as source:
+        assert await read_all(source) == BODY
+        assert server.ranges == ["bytes=0-", None]
+
+
+async def test_certificate_that_nobody_signed(tmp_path: Path) -> None:
+    async with MediaServer(tls=unsigned_certificate(tmp_path)) as server:
+        told = await failure_of(server.serve("/a", media(BODY)))
+        assert told.code == FailureCode.TLS
+        assert "self-signed" in told.message
+        assert server.requests == []
+
+
+async def test_names_are_looked_up_three_times(server: MediaServer, names: "Names") -> None:
+    told = await failure_of("http://nowhere.example/a", getaddrinfo=names.getaddrinfo)
+    assert told.code == FailureCode.NAME_NOT_FOUND
+    assert names.asked == ["nowhere.example"] * 3
+    server.serve("/a", media(BODY))
+    names.answers["late.example"] = [[], ["127.0.0.1"]]
+    async with opened(f"http://late.example:{server.port}/a", getaddrinfo=names.getaddrinfo) as source:
+        assert await read_all(source) == BODY
+
+
+# ffmpeg follows 8, browsers 20, curl 50; podcasts' prefixes chain 7.
+async def test_redirects_are_followed_to_the_end(server: MediaServer) -> None:
+    for number in range(20):
+        server.serve(f"/{number}", redirect(f"/{number + 1}", (301, 302, 303, 307, 308)[number % 5]))
+    for last in (media(BODY), raw(b"ICY 200 OK\r\nicy-br: 128\r\n\r\n" + BODY)):
+        server.serve("/20", last)
+        async with opened(server.url("/0")) as source:
+            assert await read_bytes(source, 1000) == BODY[:1000]
+
+
+async def test_redirects_that_lead_nowhere(server: MediaServer) -> None:
+    for last, words in ((30, "more than 20"), (2, "in a circle")):
+        for number in range(last):
+            server.serve(f"/{number}", redirect(f"/{number + 1}"))
+        server.serve(f"/{last}", redirect("/1"))
+        server.requests.clear()
+        told = await failure_of(server.url("/0"))
+        assert (told.code, len(server.requests)) == (FailureCode.TOO_MANY_REDIRECTS, min(last + 1, 21))
+        assert words in told.message
+
+
+async def test_each_redirect_is_asked_of_the_patterns(server: MediaServer) -> None:
+    async with Canary() as canary:
+        server.serve("/a", redirect("/b"))
+        server.serve("/b", redirect(f"http://127.0.0.1:{canary.port}/secret"))
+        told = await failure_of(server.url("/a"), blocked=[re.compile("/secret")])
+        assert told.code == FailureCode.SOURCE_BLOCKED
+        assert canary.connections == 0
+
+
+async def test_redirects_to_what_is_no_http_uri(server: MediaServer) -> None:
+    for bad in ("file:///etc/x", "ftp://host/a", "http://user@127.0.0.1/", "http://[::1", "\x7f", "/" + "x" * 5000):
+        told = await failure_of(server.serve("/a", redirect(bad)))
+        assert told.code in (FailureCode.SOURCE_REFUSED, FailureCode.HTTP_STATUS, FailureCode.CONNECT_FAILED)
+
+
+async def test_names_that_lead_into_private_networks(names: "Names") -> None:
+    async with Canary() as canary:
+        names.answers = {"a.example": [["127.0.0.1"]], "b.example": [["203.0.114.1", "127.0.0.1"]]}
+        own = [("127.0.0.1", canary.port)]
+        for host, settings in (("a", {}), ("b", {}), ("a", {"private_networks": True, "own_addresses": own})):
+            options: dict[str, Any] = {"private_networks": False, "getaddrinfo": names.getaddrinfo, **settings}
+            async with opener(**options) as source_opener:
+                source_opener.admit(parse_source_uri("http://music.example/a"))  # which looks nothing up
+                told = await opening_fails(source_opener, f"http://{host}.example:{canary.port}/")
+            assert told.code == FailureCode.SOURCE_REFUSED
+        assert canary.connections == 0
+        assert names.asked == ["a.example", "b.example", "a.example"]
+
+
+async def test_proxy_of_the_environment_is_not_used(server: MediaServer) -> None:
+    async with Canary() as proxy:
+        with variables(http_proxy=f"http://127.0.0.1:{proxy.port}"):
+            async with opened(server.serve("/a", media(BODY))) as source:
                 assert await read_all(source) == BODY
-
-    async def test_nobody_listens(self) -> None:
-        async with MediaServer() as server:
-            uri = server.url("/a")
-        told = await failure_of(uri)
-        assert (told.code, told.stage) == (FailureCode.CONNECT_FAILED, Stage.CONNECT)
-        assert "refused" in told.message.lower()
-
-    async def test_server_that_dislikes_range_requests(self, server: MediaServer) -> None:
-        answer = in_turn(status(416), media(BODY, ranges=False))
-        async with opened(server.serve("/a", answer)) as source:
-            assert await read_all(source) == BODY
-            assert server.ranges == ["bytes=0-", None]
-
-    async def test_certificate_that_nobody_signed(self, tmp_path: Path) -> None:
-        async with MediaServer(tls=unsigned_certificate(tmp_path)) as server:
-            told = await failure_of(server.serve("/a", media(BODY)))
-            assert told.code == FailureCode.TLS
-            assert "self-signed" in told.message
-            assert server.requests == []
-
-    async def test_names_are_looked_up_three_times(self, server: MediaServer, names: "Names") -> None:
-        told = await failure_of("http://nowhere.example/a", getaddrinfo=names.getaddrinfo)
-        assert told.code == FailureCode.NAME_NOT_FOUND
-        assert names.asked == ["nowhere.example"] * 3
-        server.serve("/a", media(BODY))
-        names.answers["late.example"] = [[], ["127.0.0.1"]]
-        async with opened(f"http://late.example:{server.port}/a", getaddrinfo=names.getaddrinfo) as source:
-            assert await read_all(source) == BODY
-
-
-class TestRedirects:
-    # ffmpeg follows 8, browsers 20, curl 50; podcasts' prefixes chain 7.
-    async def test_followed_to_the_end(self, server: MediaServer) -> None:
-        for number in range(20):
-            server.serve(f"/{number}", redirect(f"/{number + 1}", (301, 302, 303, 307, 308)[number % 5]))
-        for last in (media(BODY), raw(b"ICY 200 OK\r\nicy-br: 128\r\n\r\n" + BODY)):
-            server.serve("/20", last)
-            async with opened(server.url("/0")) as source:
-                assert await read_bytes(source, 1000) == BODY[:1000]
-
-    async def test_that_lead_nowhere(self, server: MediaServer) -> None:
-        for last, words in ((30, "more than 20"), (2, "in a circle")):
-            for number in range(last):
-                server.serve(f"/{number}", redirect(f"/{number + 1}"))
-            server.serve(f"/{last}", redirect("/1"))
-            server.requests.clear()
-            told = await failure_of(server.url("/0"))
-            assert (told.code, len(server.requests)) == (FailureCode.TOO_MANY_REDIRECTS, min(last + 1, 21))
-            assert words in told.message
-
-    async def test_each_hop_is_asked_of_the_patterns(self, server: MediaServer) -> None:
-        async with Canary() as canary:
-            server.serve("/a", redirect("/b"))
-            server.serve("/b", redirect(f"http://127.0.0.1:{canary.port}/secret"))
-            told = await failure_of(server.url("/a"), blocked=[re.compile("/secret")])
-            assert told.code == FailureCode.SOURCE_BLOCKED
-            assert canary.connections == 0
-
-    async def test_to_what_is_no_http_uri(self, server: MediaServer) -> None:
-        for bad in ("file:///etc/x", "ftp://host/a", "http://user@127.0.0.1/", "http://[::1", "\x7f", "/" + "x" * 5000):
-            told = await failure_of(server.serve("/a", redirect(bad)))
-            assert told.code in (FailureCode.SOURCE_REFUSED, FailureCode.HTTP_STATUS, FailureCode.CONNECT_FAILED)
-
-
-class TestPrivateNetworks:
-    async def test_names(self, names: "Names") -> None:
-        async with Canary() as canary:
-            names.answers = {"a.example": [["127.0.0.1"]], "b.example": [["203.0.114.1", "127.0.0.1"]]}
-            own = [("127.0.0.1", canary.port)]
-            for host, settings in (("a", {}), ("b", {}), ("a", {"private_networks": True, "own_addresses": own})):
-                options: dict[str, Any] = {"private_networks": False, "getaddrinfo": names.getaddrinfo, **settings}
-                async with opener(**options) as source_opener:
-                    source_opener.admit(parse_source_uri("http://music.example/a"))  # which looks nothing up
-                    told = await opening_fails(source_opener, f"http://{host}.example:{canary.port}/")
-                assert told.code == FailureCode.SOURCE_REFUSED
-            assert canary.connections == 0
-            assert names.asked == ["a.example", "b.example", "a.example"]
-
-    async def test_proxy_of_the_environment_is_not_used(self, server: MediaServer) -> None:
-        async with Canary() as proxy:
-            with variables(http_proxy=f"http://127.0.0.1:{proxy.port}"):
-                async with opened(server.serve("/a", media(BODY))) as source:
-                    assert await read_all(source) == BODY
-            assert proxy.connections == 0
+        assert proxy.connections == 0
 
 
 async def test_one_slow_source_does_not_hold_another(server: MediaServer) -> None:

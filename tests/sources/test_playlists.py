@@ -190,77 +190,80 @@ async def test_tracks_of_a_sheet_have_their_own_names_and_say_where_they_begin_a
         assert (parsed.start_ms, parsed.end_ms, parsed.opened) == (192_493, 240_000, file)
 
 
-class TestOpening:
-    async def test_over_http_after_a_redirect(self, server: MediaServer) -> None:
-        server.serve("/deep/list", media(b"#EXTM3U\n#EXTINF:1,One\na.mp3\n../b.mp3\n", content_type="text/plain"))
-        entries = [(server.url("/deep/a.mp3"), "One"), (server.url("/b.mp3"), None)]
-        assert await entries_of(server.serve("/go", redirect("/deep/list"))) == entries
+async def test_a_list_over_http_after_a_redirect(server: MediaServer) -> None:
+    server.serve("/deep/list", media(b"#EXTM3U\n#EXTINF:1,One\na.mp3\n../b.mp3\n", content_type="text/plain"))
+    entries = [(server.url("/deep/a.mp3"), "One"), (server.url("/b.mp3"), None)]
+    assert await entries_of(server.serve("/go", redirect("/deep/list"))) == entries
 
-    async def test_a_list_of_a_radio_server_is_no_radio(self, server: MediaServer) -> None:
-        """mpv reads the list, whatever `icy-` headers are beside it."""
-        head = b"ICY 200 OK\r\nicy-name: A\r\nContent-Type: audio/x-mpegurl\r\n\r\n"
-        assert await entries_of(server.serve("/listen", raw(head + b"/a.mp3\n"))) == [(server.url("/a.mp3"), None)]
-        async with opened(server.serve("/radio", radio(bytes(256), content_type="audio/x-mpegurl"))) as source:
-            assert source.is_live
-            assert await source.reader.read_at(0, 9) == bytes(9)
 
-    async def test_a_source_that_is_none_is_read_from_its_start(self, server: MediaServer, tmp_path: Path) -> None:
-        body = bytes(range(256)) * 40
-        (tmp_path / "song.m3u").write_bytes(body)
-        for name, kind in (("/a.m3u", "audio/x-mpegurl"), ("/b", "application/octet-stream"), ("/c", "text/html")):
-            async with opened(server.serve(name, media(body, content_type=kind, ranges=False))) as source:
-                assert await source.reader.read_at(0, 100) == body[:100]
-        assert len(server.requests) == 3
-        async with opened(str(tmp_path / "song.m3u")) as source:
-            descriptor = source.reader.take_descriptor()
-            assert descriptor is not None
-            with os.fdopen(descriptor, "rb") as file:
-                assert file.read() == body
+async def test_a_list_of_a_radio_server_is_no_radio(server: MediaServer) -> None:
+    """mpv reads the list, whatever `icy-` headers are beside it."""
+    head = b"ICY 200 OK\r\nicy-name: A\r\nContent-Type: audio/x-mpegurl\r\n\r\n"
+    assert await entries_of(server.serve("/listen", raw(head + b"/a.mp3\n"))) == [(server.url("/a.mp3"), None)]
+    async with opened(server.serve("/radio", radio(bytes(256), content_type="audio/x-mpegurl"))) as source:
+        assert source.is_live
+        assert await source.reader.read_at(0, 9) == bytes(9)
 
-    async def test_refused_entries_are_left_out_and_named(
-        self, server: MediaServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        refused = ("file:///etc/passwd", "http://bad.example/b?token=secret", "http://[", "ytsearch:x")
-        uri = server.serve("/list.m3u", media("\n".join(("a.mp3", "x" * 50_000, *refused, "c.mp3")).encode()))
-        with caplog.at_level(logging.WARNING):
-            entries = await entries_of(uri, blocked=[compile_pattern("bad")])
-        assert [entry[0] for entry in entries] == [server.url("/a.mp3"), server.url("/c.mp3")]
-        assert all(uri.partition("?")[0] in caplog.text for uri in refused)
-        assert "secret" not in caplog.text
-        assert len(caplog.text) < 5000
 
-    async def test_at_most_five_hundred(self, server: MediaServer) -> None:
-        body = b"".join(b"%d.mp3\n" % number for number in range(100_000))
-        found = await playlist_of(server.serve("/x.m3u", media(body)))
-        reason = "Only the first 500 of the playlist's 100000 entries are taken."
-        assert (len(found.entries), found.left_out) == (500, LeftOut(99_500, (reason,)))
+async def test_a_source_that_is_none_is_read_from_its_start(server: MediaServer, tmp_path: Path) -> None:
+    body = bytes(range(256)) * 40
+    (tmp_path / "song.m3u").write_bytes(body)
+    for name, kind in (("/a.m3u", "audio/x-mpegurl"), ("/b", "application/octet-stream"), ("/c", "text/html")):
+        async with opened(server.serve(name, media(body, content_type=kind, ranges=False))) as source:
+            assert await source.reader.read_at(0, 100) == body[:100]
+    assert len(server.requests) == 3
+    async with opened(str(tmp_path / "song.m3u")) as source:
+        descriptor = source.reader.take_descriptor()
+        assert descriptor is not None
+        with os.fdopen(descriptor, "rb") as file:
+            assert file.read() == body
 
-    @pytest.mark.parametrize(
-        ("body", "count"),
-        [
-            (b"[playlist]\n" + b"".join(b"File%d=http://a.example/%d\n" % (n, n) for n in range(1, 60_000)), 500),
-            (xspf(*["<location>http://a.example/x</location><annotation>" + "x" * 9000 + "</annotation>"] * 160), 112),
-            (b"a.mp3\r" * 300_000, 500),
-            (b"a.mp3\n" * 9_000_000, 500),
-            (b"a.mp3\n" + b"x" * 9_000_000, 1),
-        ],
-    )
-    async def test_of_a_large_one_the_beginning_counts(self, server: MediaServer, body: bytes, count: int) -> None:
-        """Lists of stations have megabytes; VLC and mpv take all."""
-        found = await playlist_of(server.serve("/list.m3u", media(body)))
-        assert len(found.entries) >= count
-        assert "1024 KiB" in found.left_out.reasons[-1]
-        assert server.replies[0].sent_bytes < 12_000_000
 
-    async def test_one_that_comes_drop_by_drop(self, server: MediaServer) -> None:
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: audio/x-scpls\r\n\r\n[playlist]\n" + b"\n" * 1100
+async def test_refused_entries_are_left_out_and_named(server: MediaServer, caplog: pytest.LogCaptureFixture) -> None:
+    refused = ("file:///etc/passwd", "http://bad.example/b?token=secret", "http://[", "ytsearch:x")
+    uri = server.serve("/list.m3u", media("\n".join(("a.mp3", "x" * 50_000, *refused, "c.mp3")).encode()))
+    with caplog.at_level(logging.WARNING):
+        entries = await entries_of(uri, blocked=[compile_pattern("bad")])
+    assert [entry[0] for entry in entries] == [server.url("/a.mp3"), server.url("/c.mp3")]
+    assert all(uri.partition("?")[0] in caplog.text for uri in refused)
+    assert "secret" not in caplog.text
+    assert len(caplog.text) < 5000
 
-        async def answer(request: Any, reply: Any) -> None:
-            await reply.send(head)
-            await drip(b"File1=a\n" * 1000, 0.02)(request, reply)
 
-        told = await failure_of(server.serve("/list.pls", answer), IMPATIENT)
-        assert (told.code, "did not arrive" in told.message) == (FailureCode.TIMEOUT, True)
+async def test_at_most_five_hundred(server: MediaServer) -> None:
+    body = b"".join(b"%d.mp3\n" % number for number in range(100_000))
+    found = await playlist_of(server.serve("/x.m3u", media(body)))
+    reason = "Only the first 500 of the playlist's 100000 entries are taken."
+    assert (len(found.entries), found.left_out) == (500, LeftOut(99_500, (reason,)))
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (b"[playlist]\n" + b"".join(b"File%d=http://a.example/%d\n" % (n, n) for n in range(1, 60_000)), 500),
+        (xspf(*["<location>http://a.example/x</location><annotation>" + "x" * 9000 + "</annotation>"] * 160), 112),
+        (b"a.mp3\r" * 300_000, 500),
+        (b"a.mp3\n" * 9_000_000, 500),
+        (b"a.mp3\n" + b"x" * 9_000_000, 1),
+    ],
+)
+async def test_of_a_large_one_the_beginning_counts(server: MediaServer, body: bytes, count: int) -> None:
+    """Lists of stations have megabytes; VLC and mpv take all."""
+    found = await playlist_of(server.serve("/list.m3u", media(body)))
+    assert len(found.entries) >= count
+    assert "1024 KiB" in found.left_out.reasons[-1]
+    assert server.replies[0].sent_bytes < 12_000_000
+
+
+async def test_a_list_that_comes_drop_by_drop(server: MediaServer) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: audio/x-scpls\r\n\r\n[playlist]\n" + b"\n" * 1100
+
+    async def answer(request: Any, reply: Any) -> None:
+        await reply.send(head)
+        await drip(b"File1=a\n" * 1000, 0.02)(request, reply)
+
+    told = await failure_of(server.serve("/list.pls", answer), IMPATIENT)
+    assert (told.code, "did not arrive" in told.message) == (FailureCode.TIMEOUT, True)
 
 
 async def test_before_the_answer_there_are_entries_or_nothing(server: MediaServer, tmp_path: Path) -> None:

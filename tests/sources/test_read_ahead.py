@@ -3,11 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonearm.sources.http.settings import (
-    LEAST_READ_AHEAD_BYTES,
-    MOST_READ_AHEAD_BYTES,
-    read_ahead_bytes_at,
-)
+from tonearm.sources.http.settings import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES, read_ahead_bytes_at
 from tonearm.sources.read_ahead import EARNED_BACK_BYTES, ReadWindow, RetryBudget
 
 

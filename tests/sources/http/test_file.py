@@ -101,51 +101,54 @@ async def test_memory_does_not_grow_with_the_file(server: MediaServer) -> None:
 CUT = media(BODY, cut_after=300_000)
 
 
-class TestBrokenTransfers:
-    @pytest.mark.parametrize(
-        ("answer", "starts"),
-        [
-            (in_turn(CUT, media(BODY, cut_after=200_000), media(BODY)), (0, 300_000, 500_000)),
-            (media(BODY, at_most=100_000), range(0, 1_000_000, 100_000)),
-            (in_turn(CUT, status(503), reset(), media(BODY)), (0, 300_000, 300_000, 300_000)),
-            (in_turn(media(BODY, stall_after=300_000), media(BODY)), (0, 300_000)),
-            (in_turn(CUT, stall(), media(BODY)), (0, 300_000, 300_000)),
-        ],
-    )
-    async def test_goes_on_where_it_stopped(self, server: MediaServer, answer: Answer, starts: Sequence[int]) -> None:
-        async with opened(server.serve("/a", answer), IMPATIENT) as source:
-            assert await read_all(source) == BODY
-            assert server.ranges == [f"bytes={start}-" for start in starts]
-            assert {request.headers["if-range"] for request in server.requests[1:]} == {'"one"'}
+@pytest.mark.parametrize(
+    ("answer", "starts"),
+    [
+        (in_turn(CUT, media(BODY, cut_after=200_000), media(BODY)), (0, 300_000, 500_000)),
+        (media(BODY, at_most=100_000), range(0, 1_000_000, 100_000)),
+        (in_turn(CUT, status(503), reset(), media(BODY)), (0, 300_000, 300_000, 300_000)),
+        (in_turn(media(BODY, stall_after=300_000), media(BODY)), (0, 300_000)),
+        (in_turn(CUT, stall(), media(BODY)), (0, 300_000, 300_000)),
+    ],
+)
+async def test_a_broken_transfer_goes_on_where_it_stopped(
+    server: MediaServer, answer: Answer, starts: Sequence[int]
+) -> None:
+    async with opened(server.serve("/a", answer), IMPATIENT) as source:
+        assert await read_all(source) == BODY
+        assert server.ranges == [f"bytes={start}-" for start in starts]
+        assert {request.headers["if-range"] for request in server.requests[1:]} == {'"one"'}
 
-    @pytest.mark.parametrize(
-        ("answer", "got", "told", "requests"),
-        [
-            (in_turn(media(BODY, cut_after=5000), media(BODY, cut_after=1)), 5005, "connection_lost", 6),
-            (in_turn(CUT, media(BODY[::-1], etag='"two"')), 300_000, "connection_lost changed", 2),
-            (media(BODY, ranges=False, chunked=True, cut_after=90_000), 90_000, "connection_lost", 1),
-            (media(BODY, ranges=False, length=len(BODY) + 10), len(BODY), "connection_lost", 1),
-            (media(BODY, ranges=False, stall_after=1000), 1000, "timeout", 1),
-        ],
-    )
-    async def test_what_arrived_is_given_out_before_the_failure(
-        self, server: MediaServer, answer: Answer, got: int, told: str, requests: int
-    ) -> None:
-        code, _, word = told.partition(" ")
-        async with opened(server.serve("/a", answer), IMPATIENT if code == "timeout" else QUICK) as source:
-            data, error = await read_until_failure(source)
-            assert data == BODY[:got]
-            assert (error.failure.code, error.failure.stage) == (code, Stage.READ)
-            assert word in error.failure.message
-            assert len(server.requests) == requests
 
-    async def test_expired_redirect_target_is_asked_for_anew(self, server: MediaServer) -> None:
-        server.serve("/old", in_turn(media(BODY, cut_after=300_000), status(403)))
-        server.serve("/new", media(BODY))
-        link = server.serve("/link", in_turn(status(302, "Location: /old\r\n"), status(302, "Location: /new\r\n")))
-        async with opened(link) as source:
-            assert await read_all(source) == BODY
-        assert [request.path for request in server.requests] == ["/link", "/old", "/old", "/link", "/new"]
+@pytest.mark.parametrize(
+    ("answer", "got", "told", "requests"),
+    [
+        (in_turn(media(BODY, cut_after=5000), media(BODY, cut_after=1)), 5005, "connection_lost", 6),
+        (in_turn(CUT, media(BODY[::-1], etag='"two"')), 300_000, "connection_lost changed", 2),
+        (media(BODY, ranges=False, chunked=True, cut_after=90_000), 90_000, "connection_lost", 1),
+        (media(BODY, ranges=False, length=len(BODY) + 10), len(BODY), "connection_lost", 1),
+        (media(BODY, ranges=False, stall_after=1000), 1000, "timeout", 1),
+    ],
+)
+async def test_what_arrived_is_given_out_before_the_failure(
+    server: MediaServer, answer: Answer, got: int, told: str, requests: int
+) -> None:
+    code, _, word = told.partition(" ")
+    async with opened(server.serve("/a", answer), IMPATIENT if code == "timeout" else QUICK) as source:
+        data, error = await read_until_failure(source)
+        assert data == BODY[:got]
+        assert (error.failure.code, error.failure.stage) == (code, Stage.READ)
+        assert word in error.failure.message
+        assert len(server.requests) == requests
+
+
+async def test_expired_redirect_target_is_asked_for_anew(server: MediaServer) -> None:
+    server.serve("/old", in_turn(media(BODY, cut_after=300_000), status(403)))
+    server.serve("/new", media(BODY))
+    link = server.serve("/link", in_turn(status(302, "Location: /old\r\n"), status(302, "Location: /new\r\n")))
+    async with opened(link) as source:
+        assert await read_all(source) == BODY
+    assert [request.path for request in server.requests] == ["/link", "/old", "/old", "/link", "/new"]
 
 
 @pytest.mark.parametrize("answer", [media(BODY, stall_after=10), in_turn(media(BODY), stall())])

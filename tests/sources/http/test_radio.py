@@ -38,104 +38,108 @@ def endless(count: int) -> bytes:
     return (SOUND * (count // len(SOUND) + 1))[:count]
 
 
-class TestListening:
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            radio(SOUND),
-            radio(SOUND, status_line="ICY 200 OK"),
-            radio(SOUND, status_line="HTTP/1.1 200 OK", chunked=True),
-            raw(b"ICY 200 OK\r\nicy-name:Test F\xfc\r\ncontent-type:audio/mpeg\r\n\r\n" + endless(200_000)),
-        ],
-    )
-    async def test_sound_comes_without_what_is_mixed_in(self, server: MediaServer, answer: Answer) -> None:
-        async with tuned_in(server, answer) as source:
-            assert (source.is_live, source.is_seekable, source.size_bytes) == (True, False, None)
-            assert (source.name, source.content_type) == ("radio.mp3", "audio/mpeg")
-            assert source.station_name in ("Test FM", "Test Fü")
-            assert await read_bytes(source, 180_000) == endless(180_000)
-            assert server.connections == 1
+@pytest.mark.parametrize(
+    "answer",
+    [
+        radio(SOUND),
+        radio(SOUND, status_line="ICY 200 OK"),
+        radio(SOUND, status_line="HTTP/1.1 200 OK", chunked=True),
+        raw(b"ICY 200 OK\r\nicy-name:Test F\xfc\r\ncontent-type:audio/mpeg\r\n\r\n" + endless(200_000)),
+    ],
+)
+async def test_sound_comes_without_what_is_mixed_in(server: MediaServer, answer: Answer) -> None:
+    async with tuned_in(server, answer) as source:
+        assert (source.is_live, source.is_seekable, source.size_bytes) == (True, False, None)
+        assert (source.name, source.content_type) == ("radio.mp3", "audio/mpeg")
+        assert source.station_name in ("Test FM", "Test Fü")
+        assert await read_bytes(source, 180_000) == endless(180_000)
+        assert server.connections == 1
 
-    async def test_titles_stand_at_their_sound(self, server: MediaServer) -> None:
-        told: dict[int, str | None] = {0: "One", 2: "One", 3: "", 4: "Zwei - Dréi"}
-        answer = radio(SOUND, interval=1000, titles=told.get)
-        async with tuned_in(server, answer) as source:
-            await read_bytes(source, 10_000)
-            assert source.reader.take_titles(1000) == []
-            assert source.reader.take_titles(1001) == [TitleAtByte(1000, "One")]
-            assert source.reader.take_titles(10_000) == [TitleAtByte(5000, "Zwei - Dréi")]
-            assert source.reader.take_titles(10_000) == []
 
-    async def test_flood_of_titles_is_not_kept(self, server: MediaServer) -> None:
-        answer = radio(bytes(256), interval=256, titles=lambda number: f"{number} " + "x" * 500)
-        async with tuned_in(server, answer) as source:
-            await read_bytes(source, 100_000)
-            assert len(source.reader.take_titles(200_000)) <= 100
+async def test_titles_stand_at_their_sound(server: MediaServer) -> None:
+    told: dict[int, str | None] = {0: "One", 2: "One", 3: "", 4: "Zwei - Dréi"}
+    answer = radio(SOUND, interval=1000, titles=told.get)
+    async with tuned_in(server, answer) as source:
+        await read_bytes(source, 10_000)
+        assert source.reader.take_titles(1000) == []
+        assert source.reader.take_titles(1001) == [TitleAtByte(1000, "One")]
+        assert source.reader.take_titles(10_000) == [TitleAtByte(5000, "Zwei - Dréi")]
+        assert source.reader.take_titles(10_000) == []
 
-    async def test_titles_after_every_few_bytes_are_refused(self, server: MediaServer) -> None:
-        async with tuned_in(server, radio(SOUND, interval=255, stop_after=1000)) as source:
+
+async def test_flood_of_titles_is_not_kept(server: MediaServer) -> None:
+    answer = radio(bytes(256), interval=256, titles=lambda number: f"{number} " + "x" * 500)
+    async with tuned_in(server, answer) as source:
+        await read_bytes(source, 100_000)
+        assert len(source.reader.take_titles(200_000)) <= 100
+
+
+async def test_titles_after_every_few_bytes_are_refused(server: MediaServer) -> None:
+    async with tuned_in(server, radio(SOUND, interval=255, stop_after=1000)) as source:
+        got, error = await read_until_failure(source)
+    assert (got, error.failure.code, len(server.requests)) == (b"", FailureCode.CORRUPT, 1)
+
+
+async def test_reader_that_takes_nothing_bounds_what_is_held(server: MediaServer) -> None:
+    async with tuned_in(server, radio(SOUND)) as source:
+        await server.requested(1)
+        # The window, and what the kernels of both sides and the client hold.
+        assert await server.held_up() < 20_000_000
+        assert await read_bytes(source, 300_000) == endless(300_000)
+
+
+@pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset, fall_silent])
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_broken_stream_goes_on(server: MediaServer, ends_by: Callable[[Reply], None], chunked: bool) -> None:
+    first = radio(SOUND, stop_after=30_000, ends_by=ends_by, chunked=chunked, status_line="HTTP/1.1 200 OK")
+    settings = dataclasses.replace(QUICK, stall_timeout_s=0.2 if ends_by is fall_silent else 5.0)
+    async with tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
+        # A reset may take away what was not read yet; what came has to come whole.
+        heard = await read_bytes(source, 80_000)
+        assert ends_by is Reply.reset or heard == SOUND[:30_000] + SOUND
+        assert [request.headers.get("icy-metadata") for request in server.requests] == ["1", "1"]
+        assert server.ranges == ["bytes=0-", None]
+
+
+async def test_offsets_and_titles_count_on(server: MediaServer) -> None:
+    first = radio(SOUND, interval=1000, titles={0: "One"}.get, stop_after=2500)
+    second = radio(SOUND, interval=1000, titles={0: "One", 1: "Two"}.get)
+    async with tuned_in(server, in_turn(first, second)) as source:
+        await read_bytes(source, 10_000)
+        assert source.reader.take_titles(10_000) == [TitleAtByte(1000, "One"), TitleAtByte(4500, "Two")]
+
+
+async def test_station_that_stays_away_is_tried_a_few_times_and_then_lost(server: MediaServer) -> None:
+    settings = dataclasses.replace(QUICK, stall_timeout_s=0.1)
+    for answer, heard in (
+        (in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404)), SOUND[:10_000]),
+        (radio(SOUND, stop_after=20_000), SOUND[:20_000] * 6),
+        (radio(SOUND, stop_after=0, ends_by=fall_silent), b""),
+    ):
+        server.requests.clear()
+        async with tuned_in(server, answer, settings) as source:
             got, error = await read_until_failure(source)
-        assert (got, error.failure.code, len(server.requests)) == (b"", FailureCode.CORRUPT, 1)
-
-    async def test_reader_that_takes_nothing_bounds_what_is_held(self, server: MediaServer) -> None:
-        async with tuned_in(server, radio(SOUND)) as source:
-            await server.requested(1)
-            # The window, and what the kernels of both sides and the client hold.
-            assert await server.held_up() < 20_000_000
-            assert await read_bytes(source, 300_000) == endless(300_000)
+        assert (got, error.failure.code) == (heard, FailureCode.CONNECTION_LOST)
+        assert len(server.requests) == 6
 
 
-class TestTakingUp:
-    @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset, fall_silent])
-    @pytest.mark.parametrize("chunked", [False, True])
-    async def test_broken_stream_goes_on(
-        self, server: MediaServer, ends_by: Callable[[Reply], None], chunked: bool
-    ) -> None:
-        first = radio(SOUND, stop_after=30_000, ends_by=ends_by, chunked=chunked, status_line="HTTP/1.1 200 OK")
-        settings = dataclasses.replace(QUICK, stall_timeout_s=0.2 if ends_by is fall_silent else 5.0)
-        async with tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
-            # A reset may take away what was not read yet; what came has to come whole.
-            heard = await read_bytes(source, 80_000)
-            assert ends_by is Reply.reset or heard == SOUND[:30_000] + SOUND
-            assert [request.headers.get("icy-metadata") for request in server.requests] == ["1", "1"]
-            assert server.ranges == ["bytes=0-", None]
+async def test_it_says_when_it_is_connecting_and_can_be_closed_then(server: MediaServer) -> None:
+    settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
+    async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
+        assert not source.reader.is_reconnecting
+        await read_bytes(source, 10_000)
+        await eventually(lambda: source.reader.is_reconnecting, "the source connects again")
+    await server.all_gone()
+    assert len(server.requests) == 1
 
-    async def test_offsets_and_titles_count_on(self, server: MediaServer) -> None:
-        first = radio(SOUND, interval=1000, titles={0: "One"}.get, stop_after=2500)
-        second = radio(SOUND, interval=1000, titles={0: "One", 1: "Two"}.get)
-        async with tuned_in(server, in_turn(first, second)) as source:
-            await read_bytes(source, 10_000)
-            assert source.reader.take_titles(10_000) == [TitleAtByte(1000, "One"), TitleAtByte(4500, "Two")]
 
-    async def test_station_that_stays_away_is_tried_a_few_times_and_then_lost(self, server: MediaServer) -> None:
-        settings = dataclasses.replace(QUICK, stall_timeout_s=0.1)
-        for answer, heard in (
-            (in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404)), SOUND[:10_000]),
-            (radio(SOUND, stop_after=20_000), SOUND[:20_000] * 6),
-            (radio(SOUND, stop_after=0, ends_by=fall_silent), b""),
-        ):
-            server.requests.clear()
-            async with tuned_in(server, answer, settings) as source:
-                got, error = await read_until_failure(source)
-            assert (got, error.failure.code) == (heard, FailureCode.CONNECTION_LOST)
-            assert len(server.requests) == 6
-
-    async def test_it_says_when_it_is_connecting_and_can_be_closed_then(self, server: MediaServer) -> None:
-        settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
-        async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
-            assert not source.reader.is_reconnecting
-            await read_bytes(source, 10_000)
-            await eventually(lambda: source.reader.is_reconnecting, "the source connects again")
-        await server.all_gone()
-        assert len(server.requests) == 1
-
-    async def test_a_link_is_followed_again(self, server: MediaServer) -> None:
-        server.serve("/one", radio(SOUND, stop_after=10_000))
-        server.serve("/two", radio(SOUND))
-        link = server.serve("/link", in_turn(redirect("/one"), redirect("/two")))
-        async with opened(link) as source:
-            assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
-        assert [request.path for request in server.requests] == ["/link", "/one", "/link", "/two"]
+async def test_a_link_is_followed_again(server: MediaServer) -> None:
+    server.serve("/one", radio(SOUND, stop_after=10_000))
+    server.serve("/two", radio(SOUND))
+    link = server.serve("/link", in_turn(redirect("/one"), redirect("/two")))
+    async with opened(link) as source:
+        assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
+    assert [request.path for request in server.requests] == ["/link", "/one", "/link", "/two"]
 
 
 def split_all(data: bytes, interval: int | None, cuts: list[int]) -> tuple[bytes, list[TitleAtByte]]:

@@ -76,10 +76,7 @@ async def test_a_link_that_redirects_to_a_page_is_the_page(server: MediaServer, 
     assert (await opening_fails(opening, short)).http_status == 404
 
 
-async def test_lists_that_are_private_and_videos_that_are_gone(
-    server: MediaServer,
-    opening: SourceOpener,
-) -> None:
+async def test_lists_that_are_private_and_videos_that_are_gone(server: MediaServer, opening: SourceOpener) -> None:
     server.serve("/api/told?v=1&list=2", told(server.serve("/song.mp3", media(BODY))))
 
     async def looked_up(path: str) -> Playlist | PlaylistEntry | None:
