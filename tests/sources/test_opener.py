@@ -13,7 +13,7 @@ import pytest
 from tests.support.certificate import unsigned_certificate
 from tests.support.environment import variables
 from tests.support.fetching import IMPATIENT, QUICK, failure_of, opened, opener, opening_fails, read_all, read_bytes
-from tests.support.media_server import Answer, Canary, MediaServer, drip, in_turn, media, raw, redirect, stall, status
+from tests.support.media_server import Answer, Canary, MediaServer, in_turn, media, raw, redirect, stall, status
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.source_uri import parse_source_uri
 
@@ -29,7 +29,6 @@ FAULTS: dict[str, tuple[Answer, FailureCode, int | None, str, int]] = {
     "a passing fault that stays": (status(503), FailureCode.HTTP_STATUS, 503, "", 3),
     "no answer": (raw(b""), FailureCode.CONNECTION_LOST, None, "", 6),  # the client itself asks once more each time
     "no answer in time": (stall(), FailureCode.TIMEOUT, None, "", 1),
-    "a drip of a header": (drip(b"HTTP/1.1 200 OK\r\n" + b"X: b\r\n" * 100, 0.02), FailureCode.TIMEOUT, None, "", 1),
     "no HTTP": (raw(b"220 mail.example ESMTP\r\n"), FailureCode.CONNECT_FAILED, None, "", 1),
     "a circle that is written otherwise": (redirect("/x/../a"), FailureCode.TOO_MANY_REDIRECTS, None, "in a circle", 1),
     "a part of something else": (status(206, "Content-Range: bytes 5-9/10\r\n"), FailureCode.HTTP_STATUS, 206, "", 1),

@@ -20,7 +20,7 @@ from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.lists.entries import entry_uri
 from tonearm.sources.lists.listed import Listed
 from tonearm.sources.lists.parsing import parse_listing
-from tonearm.sources.playlist import linked_uri, looks_like_playlist, may_be_playlist
+from tonearm.sources.playlist import linked_uri, looks_like_playlist
 
 
 def xspf(*tracks: str) -> bytes:
@@ -125,18 +125,6 @@ def test_a_list_is_known_by_its_content_then_by_its_name_or_type() -> None:
         (b"REM x", "a", "application/x-cue", True),
     ):
         assert looks_like_playlist(head, name, content_type) is expected
-
-
-def test_sound_is_not_looked_into() -> None:
-    assert may_be_playlist("listen", "audio/x-scpls")
-    assert may_be_playlist("listen.pls", "audio/mpeg")
-    assert not may_be_playlist("a.mp3", "audio/mpeg")
-    assert not may_be_playlist("a", "application/ogg")
-
-
-def test_what_is_fetched_before_a_request_is_answered() -> None:
-    uris = ("http://a/x.PLS?y=z#w", "/music/x.cue", "http://a/x.m3u8", "http://a/x?file=y.m3u")
-    assert [parse_source_uri(uri).names_track_list for uri in uris] == [True, True, False, False]
 
 
 CUE = """REM GENRE Jazz

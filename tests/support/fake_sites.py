@@ -66,6 +66,8 @@ TRIES: dict[str, Callable[[int], Any]] = {
     "crash": lambda _: os._exit(3),
     "sleep": lambda _: time.sleep(600),
     "bug": lambda port: [][port],
+    "long": lambda _: {"id": "1", "title": "x" * 1_000_000, "url": "http://127.0.0.1:1/x"},
+    "local": lambda _: {"id": "1", "title": "x", "url": "file:///etc/passwd", "ext": "mp3", "protocol": "http"},
 }
 
 
@@ -169,9 +171,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         os.write(1, b"garbage\n")
         return self._told(url.replace("/fake/print", "/fake/told"), port)
 
-    def _long(self, url: str, port: int) -> Any:
-        return {"id": "1", "title": "x" * 1_000_000, "url": "http://127.0.0.1:1/x"}
-
     def _keys(self, url: str, port: int) -> Any:
         """What /api/told says, titled by the arguments of this extractor; the cookies go with the request."""
         told = self._told(url.replace("/fake/keys", "/fake/told"), port)
@@ -187,9 +186,6 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         through = attack.attack()
         told = ", ".join(name for name in attack.tries() if name not in through)
         raise ExtractorError(f"refused: {told}", expected=True)
-
-    def _local(self, url: str, port: int) -> Any:
-        return {"id": "1", "title": "x", "url": "file:///etc/passwd", "ext": "mp3", "protocol": "http"}
 
 
 class FakeSearchIE(SearchInfoExtractor):  # type: ignore[misc]  # yt-dlp has no types

@@ -77,13 +77,15 @@ def test_byte_ranges_follow_one_another() -> None:
 
 
 def test_maps_breaks_and_gaps_belong_to_what_follows() -> None:
-    lines = ["a", '#EXT-X-MAP:URI="i",BYTERANGE="9@0"', "b", "#EXT-X-DISCONTINUITY", "c", "#EXT-X-GAP", "d"]
-    playlist = parse_media(media_playlist(lines))
-    init = Piece("i", ByteRange(0, 9))
-    assert [segment.init for segment in playlist.segments] == [None, init, init, init]
-    assert [segment.breaks for segment in playlist.segments] == [False, False, True, False]
-    assert [segment.is_gap for segment in playlist.segments] == [False, False, False, True]
-    assert playlist.length_ms == 1500
+    maps = ['#EXT-X-MAP:URI="i",BYTERANGE="9@0"', "b", f"{AES},IV=0x2", '#EXT-X-MAP:URI="j"', NO_KEY]
+    segments = parse_media(media_playlist(["a", *maps, "c", "#EXT-X-DISCONTINUITY", "d", "#EXT-X-GAP", "e"]))
+    encrypted = Piece("j", key=Key("k", number_iv(2)))  # by the key that stands before it
+    inits = [segment.init for segment in segments.segments]
+    assert inits == [None, Piece("i", ByteRange(0, 9)), encrypted, encrypted, encrypted]
+    assert [segment.piece.key for segment in segments.segments] == [None] * 5
+    assert [segment.breaks for segment in segments.segments] == [False, False, False, True, False]
+    assert [segment.is_gap for segment in segments.segments] == [False, False, False, False, True]
+    assert segments.length_ms == 2000
 
 
 def test_what_does_not_matter_may_be_wrong() -> None:
@@ -104,14 +106,6 @@ def test_keys() -> None:
     ):
         parsed = parse_media(media_playlist(lines, sequence=7))
         assert [segment.piece.key for segment in parsed.segments] == keys
-
-
-def test_the_key_of_an_initialization_section_stands_before_it() -> None:
-    lines = ['#EXT-X-MAP:URI="i"', "a", f"{AES},IV=0x2", '#EXT-X-MAP:URI="j"', NO_KEY, "b"]
-    segments = parse_media(media_playlist(lines)).segments
-    inits = [segment.init for segment in segments]
-    assert inits == [Piece("i"), Piece("j", key=Key("k", number_iv(2)))]
-    assert [segment.piece.key for segment in segments] == [None, None]
 
 
 def test_encryption_that_is_refused() -> None:

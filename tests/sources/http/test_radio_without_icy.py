@@ -30,10 +30,8 @@ def sound(kind: str = "mp3") -> bytes:
     """Ten seconds from the middle of a programme, or of a file from its beginning."""
     if kind == "aac":
         return encoded("adts", "aac", music(10.0, 48_000), 48_000, bit_rate=128_000)[3000:]
-    options = {
-        "write_xing": str(int(kind == "mp3 with its length")),
-        "id3v2_version": "3" if kind == "mp3 with a tag" else "0",
-    }
+    xing, id3 = str(int(kind == "mp3 with its length")), "3" if kind == "mp3 with a tag" else "0"
+    options = {"write_xing": xing, "id3v2_version": id3}
     whole = encoded("mp3", "libmp3lame", music(10.0, 48_000), 48_000, bit_rate=128_000, options=options)
     return whole[1000:] if kind == "mp3" else whole
 

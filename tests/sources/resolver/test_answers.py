@@ -88,18 +88,15 @@ PLAIN = {
 }
 # What helps against a reason.
 HINTS = {
+    "Video unavailable": "in a browser",
     "Sign in to confirm you're not a bot. Use --cookies for the authentication": "takes this machine for a bot",
     "Sign in to confirm your age. This video may be inappropriate. Use --cookies": "who are signed in",
     "Private video. Sign in if you've been granted access to this video": "who are signed in",
     "The uploader has not made this video available in your country": "resolver.proxies",
-    "This video is not available from your location due to geo restriction": "resolver.proxies",
     "Unable to download API page: HTTP Error 429: Too Many Requests": "too often",
-    "NSFW tweet requires authentication. Use --cookies": "who are signed in",
     "Join this channel to get access to members-only content like this video": "who are signed in",
     "This video is DRM protected": "at another site",
     "This live event will begin in 8 minutes.": "when it has begun",
-    "Premieres in 3 hours": "when it has begun",
-    "Video unavailable": "in a browser",
 }
 
 

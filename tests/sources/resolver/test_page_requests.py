@@ -143,21 +143,21 @@ async def test_a_page_asks_for_so_many_addresses_and_no_more(server: MediaServer
 class Asked:
     """The node's side alone, asked by hand as a process might that was taken over."""
 
-    def __init__(self, limit_bytes: int = 1_000_000, stall_timeout_s: float = 5.0, *, private: bool = True) -> None:
-        settings = FetchSettings(connect_timeout_s=2.0, headers_timeout_s=0.5, stall_timeout_s=stall_timeout_s)
+    def __init__(self, limit_bytes: int = 1_000_000, *, private: bool = True) -> None:
+        settings = FetchSettings(connect_timeout_s=2.0, headers_timeout_s=0.5, stall_timeout_s=0.2)
         self.client = HttpClient(AddressGuard(private_networks=private), SourcePolicy().admit, settings)
         self.requests = PageRequests(self.client, limit_bytes)
 
     async def send(self, url: str, body: bytes = b"", **question: Any) -> JsonObject:
         return (await self.requests.send({"method": "GET", "url": url, "headers": [], **question}, body)).head
 
-    async def read(self, number: Any, least: Any = 1_000_000, most: Any = 1_000_000) -> tuple[JsonObject, bytes]:
-        return await self.requests.read({"of": number, "least": least, "most": most})
+    async def read(self, number: Any) -> tuple[JsonObject, bytes]:
+        return await self.requests.read({"of": number, "least": 1_000_000, "most": 1_000_000})
 
 
 @pytest.fixture
 async def asked() -> AsyncIterator[Asked]:
-    made = Asked(stall_timeout_s=0.2)
+    made = Asked()
     async with made.requests:
         yield made
     await made.client.close()
@@ -195,7 +195,7 @@ async def test_where_the_node_does_not_go(asked: Asked, server: MediaServer) -> 
 
 
 async def test_bytes_and_silence_have_an_end(server: MediaServer) -> None:
-    asked = Asked(100_000, 0.2)
+    asked = Asked(100_000)
     async with asked.requests:
         silent = (server.serve("/stall", stall()), server.serve("/drip", drip(b"HTTP/1.1 200 OK\r\n" * 99, 0.1)))
         for head in await asyncio.gather(*map(asked.send, silent)):
