@@ -224,10 +224,8 @@ async def test_without_free_descriptors_opening_fails_in_clear_words_and_keeps_n
             await file.reader.read_at(0, 10)
         failures.append(caught.value.failure)
         assert await file.reader.read_at(0, 10) == b"sound"
-    for failure in failures:
-        assert failure.code is FailureCode.FILE_UNREADABLE
-        assert "Too many open files" in failure.message
-        assert "ulimit" in failure.hint
+    assert {failure.code for failure in failures} == {FailureCode.FILE_UNREADABLE}
+    assert all("Too many open files" in failure.message and "ulimit" in failure.hint for failure in failures)
 
 
 def fill(folder: Path, *names: str) -> Path:

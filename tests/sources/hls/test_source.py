@@ -181,8 +181,7 @@ async def test_what_was_lost_while_nobody_read_is_left_out(server: MediaServer) 
         rest = await read_all(source, len(begun))
         parts = [begun + rest, *(await parts_of(source, len(begun) + len(rest)))]
     heard = [part[at] for part in parts for at in range(0, len(part), 60_000)]
-    assert heard == sorted(set(heard))
-    assert heard[-1] == 40
+    assert (heard, heard[-1]) == (sorted(set(heard)), 40)
     assert len(parts) > 1
     assert len(heard) < 30
 
@@ -190,8 +189,7 @@ async def test_what_was_lost_while_nobody_read_is_left_out(server: MediaServer) 
 async def test_a_playlist_that_cannot_be_had_for_a_while(server: MediaServer) -> None:
     faults = {2: status(503), 4: status(404), 5: media(b"<html>", content_type="text/html")}
     live = LivePlaylist(serve_pieces(server), fault=faults.get)
-    heard = b"".join(await read_parts(serve_live(server, live)))
-    assert heard.endswith(PIECES[-1])
+    assert (await read_parts(serve_live(server, live)))[-1].endswith(PIECES[-1])
 
 
 async def test_how_a_live_stream_is_lost(server: MediaServer) -> None:

@@ -56,8 +56,7 @@ async def test_a_page_is_opened_as_its_link_also_where_it_was_not_known_in_time(
         async with opener(resolver=fake_sites(match_timeout_s=0.0)) as opening:
             assert await opening.direct_uri(parse_source_uri(page)) == song
             assert (await body_of(opening, song))[1].page is None
-            gone = await opening_fails(opening, server.url("/gone"))
-            assert (gone.code, gone.http_status) == (FailureCode.HTTP_STATUS, 404)
+            assert (await opening_fails(opening, server.url("/gone"))).http_status == 404
 
 
 async def test_a_link_that_redirects_to_a_page_is_the_page(server: MediaServer, opening: SourceOpener) -> None:
@@ -102,9 +101,9 @@ async def test_any_html_is_a_page_when_generic_is_named(server: MediaServer) -> 
             assert await opening.direct_uri(parse_source_uri(uri)) == song
 
 
-def expiring(server: MediaServer, path: str, body: bytes = BODY) -> str:
+def expiring(server: MediaServer, path: str) -> str:
     """A link that is refused once a part of the file came."""
-    return server.serve(path, in_turn(media(body, cut_after=70_000), status(403)))
+    return server.serve(path, in_turn(media(BODY, cut_after=70_000), status(403)))
 
 
 def pages_asked(server: MediaServer) -> int:

@@ -108,16 +108,14 @@ def check_told(told: PlayFailure, words: str) -> None:
 
 async def test_a_script_that_does_not_work_fails_with_its_name(server: MediaServer, tmp_path: Path) -> None:
     preparers = Preparers(tmp_path)
+    bad = {
+        "this is {{ none": "SyntaxError",
+        player_script(runs="throw new Error('\\u202eoh\\nno')"): r"breaks off: Error: \S* ?oh",
+        player_script(runs="var a=[];for(;;)a.push(new Array(1e5))"): "too much memory",
+        player_script() + " " * 9_000_000: "more than 8 MiB",
+    }
     async with resolving(settings(preparers)) as it:
-        for number, (script, words) in enumerate(
-            (
-                ("this is {{ none", "SyntaxError"),
-                (player_script(runs="throw new Error('\\u202eoh\\nno')"), r"breaks off: Error: \S* ?oh"),
-                (player_script(runs="var a=[];for(;;)a.push(new Array(1e5))"), "too much memory"),
-                (player_script() + " " * 9_000_000, "more than 8 MiB"),
-            ),
-            1,
-        ):
+        for number, (script, words) in enumerate(bad.items(), 1):
             page = serve(server, script, number)
             check_told(await it.failure(page), words)
             started = preparers.started
