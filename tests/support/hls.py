@@ -24,7 +24,8 @@ class Cut:
     @property
     def whole(self) -> bytes:
         """What a demuxer shall get."""
-        return (self.init or b"") + b"".join(self.segments)
+        skipped = len(timestamp(0)) if self.ending in ("aac", "mp3") else 0
+        return (self.init or b"") + b"".join(segment[skipped:] for segment in self.segments)
 
 
 def ts(signal: Signal, count: int, rate_hz: int = 48_000, codec: str = "aac") -> Cut:
@@ -78,10 +79,6 @@ def timestamp(number: int) -> bytes:
     frame = b"com.apple.streaming.transportStreamTimestamp\0" + struct.pack(">Q", number * 45_000)
     body = b"PRIV" + synchsafe(len(frame)) + b"\0\0" + frame
     return b"ID3\x04\0\0" + synchsafe(len(body)) + body
-
-
-def without_timestamps(cut: Cut) -> bytes:
-    return b"".join(segment[len(timestamp(0)) :] for segment in cut.segments)
 
 
 def media_playlist(

@@ -7,16 +7,7 @@ import pytest
 
 from tests.support.hls import media_playlist
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.sources.hls.playlist import (
-    BestAudio,
-    ByteRange,
-    Key,
-    MasterPlaylist,
-    MediaPlaylist,
-    Piece,
-    best_audio,
-    parse_hls,
-)
+from tonearm.sources.hls.playlist import ByteRange, Key, MasterPlaylist, MediaPlaylist, Piece, best_audio, parse_hls
 from tonearm.sources.playlist import is_hls
 
 AES = '#EXT-X-KEY:METHOD=AES-128,URI="k"'
@@ -35,10 +26,10 @@ def parse_media(text: str) -> MediaPlaylist:
     return parsed
 
 
-def best(lines: list[str], wanted: str = "") -> BestAudio:
+def parse_master(lines: list[str]) -> MasterPlaylist:
     parsed = parse_hls("\n".join(["#EXTM3U", *lines, ""]))
     assert isinstance(parsed, MasterPlaylist)
-    return best_audio(parsed, wanted)
+    return parsed
 
 
 def refusal(text: str) -> FailureCode:
@@ -187,20 +178,20 @@ SOUNDS = [
 
 def test_the_best_sound_is_chosen() -> None:
     for lines, chosen in SOUNDS:
-        assert best(lines).reference == chosen
+        assert best_audio(parse_master(lines)).reference == chosen
 
 
 def test_a_rendition_that_is_wanted() -> None:
     """RFC 8216, 4.3.4.1: DEFAULT plays unless the user wants another one, which may be named by its language."""
     default = sound("en", more=',LANGUAGE="en",DEFAULT=YES,AUTOSELECT=YES')
     sounds = [default, sound("de", more=',LANGUAGE="de-AT",AUTOSELECT=YES'), sound("", more=',LANGUAGE="fr"')]
-    lines = [*sounds, stream("v", 1, AAC, 'AUDIO="g"')]
+    master = parse_master([*sounds, stream("v", 1, AAC, 'AUDIO="g"')])
     for number, reference, names in ((1, "en", ("", "1")), (2, "de", ("2", "de", "DE-at")), (3, "v", ("3", "fr"))):
         for wanted in names:
-            found = best(lines, wanted)
+            found = best_audio(master, wanted)
             assert found.choice is not None
             assert (found.reference, found.choice.number, found.choice.count) == (reference, number, 3)
     with pytest.raises(PlayError, match=r"no #audio=it in it, but 1 \(en\), 2 \(de-AT\)") as caught:
-        best(lines, "it")
+        best_audio(master, "it")
     assert caught.value.failure.code == FailureCode.NO_AUDIO_STREAM
     assert refusal("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n") == FailureCode.EMPTY
