@@ -135,15 +135,6 @@ async def test_what_is_not_opened(music: Path) -> None:
         assert (missing.code, f"looks for it in {music}." in missing.hint) == (FailureCode.FILE_MISSING, True)
 
 
-async def test_a_folder_whose_name_is_not_utf_8_is_named_in_letters(music: Path) -> None:
-    folder = music / os.fsdecode(b"M\xfcller")
-    folder.mkdir()
-    failure = await failure_of(f"file://{music}/M%FCller/none.mp3")
-    assert failure.hint == f"Check the path; the node looks for it in {music}/Müller."
-    (folder / "a.mp3").write_bytes(b"sound")
-    assert (await playlist_of(f"file://{music}/M%FCller")).name == "Müller"
-
-
 async def test_files_of_the_system() -> None:
     for path in ("/dev/zero", "/proc/self/environ", "/sys/kernel/uevent_seqnum", "/proc/self/root/etc/hosts"):
         assert (await failure_of(path)).code == FailureCode.SOURCE_REFUSED

@@ -16,9 +16,7 @@ from tonearm.core.track_codec import decode_track, encode_track
 
 SONG = "CD 1/03 x.mp3"
 RUSSIAN = "Юлия.mp3"
-GERMAN = "Grüße… für Ä.mp3"
 JAPANESE = "日本の歌.mp3"
-MARK = b"\xef\xbb\xbf"
 
 # The list's name and bytes; the file in its folder that is meant, by its bytes; and who reads it so.
 Row = tuple[str, bytes | str, bytes | str, str]
@@ -101,8 +99,12 @@ async def test_the_file_that_is_meant(
 
 
 async def test_names_that_are_not_utf_8_play_from_a_folder_and_by_a_uri_and_have_a_title(tmp_path: Path) -> None:
-    path = make(tmp_path, b"f\xfcr.mp3")
-    folder = await playlist_of(str(tmp_path))
+    path = make(tmp_path, b"M\xfcller/f\xfcr.mp3")
+    uri = f"file://{quote_from_bytes(os.path.dirname(path))}"
+    told = await failure_of(f"{uri}/none.mp3")
+    assert told.hint == f"Check the path; the node looks for it in {tmp_path}/Müller."
+    folder = await playlist_of(uri)
+    assert folder.name == "Müller"
     assert [entry.uri.given for entry in folder.entries] == [f"file://{quote_from_bytes(path)}"]
     track = folder.tracks(uuid.uuid4)[0]
     assert (track.info.title, track.info.uri) == ("für", track.uri.given)

@@ -67,17 +67,14 @@ async def test_titles_stand_at_their_sound(server: MediaServer) -> None:
         assert source.reader.take_titles(10_000) == []
 
 
-async def test_flood_of_titles_is_not_kept(server: MediaServer) -> None:
+async def test_floods_of_titles_are_not_kept_and_refused_after_every_few_bytes(server: MediaServer) -> None:
     answer = radio(bytes(256), interval=256, titles=lambda number: f"{number} " + "x" * 500)
     async with tuned_in(server, answer) as source:
         await read_bytes(source, 100_000)
         assert len(source.reader.take_titles(200_000)) <= 100
-
-
-async def test_titles_after_every_few_bytes_are_refused(server: MediaServer) -> None:
     async with tuned_in(server, radio(SOUND, interval=255, stop_after=1000)) as source:
         got, error = await read_until_failure(source)
-    assert (got, error.failure.code, len(server.requests)) == (b"", FailureCode.CORRUPT, 1)
+    assert (got, error.failure.code, len(server.requests)) == (b"", FailureCode.CORRUPT, 2)
 
 
 async def test_reader_that_takes_nothing_bounds_what_is_held(server: MediaServer) -> None:
