@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 import pytest
 
-from tests.support.fetching import failure_of, opened, opener, playlist_of
+from tests.support.fetching import failure_of, opened, opener, opening_fails, playlist_of
 from tests.support.processes import descriptors_left, open_descriptors
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
@@ -152,6 +152,7 @@ async def test_outside_is_refused_before_the_disk_is_asked(music: Path) -> None:
             for uri in uris:
                 with pytest.raises(SourceRefused, match=r"sources\.files"):
                     source_opener.admit(parse_source_uri(uri))
+                assert (await opening_fails(source_opener, uri)).code == FailureCode.SOURCE_REFUSED
 
 
 async def test_missing_and_forbidden_outside_get_the_same_answer(music: Path) -> None:

@@ -132,6 +132,8 @@ async def test_only_a_little_is_held_in_memory(server: MediaServer) -> None:
         assert await server.held_up() < 8_000_000
         assert asked(server) == ["0.ts"]
         assert await read_all(source) == b"".join(pieces)
+        place = source.reader.place_before(1_200)
+        assert (place.position_ms, await read_all(source, place.offset)) == (1000, pieces[2])
 
 
 async def test_patterns_and_permitted_folders_judge_each_segment(server: MediaServer, tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def circle(site: Site) -> str:
 ENDED = "#EXT-X-ENDLIST\n#EXTINF:1,\n"
 REFUSED: list[tuple[str, Made, FailureCode, str]] = [
     ("three in a row", lambda s: with_lost(s, 2, 3, 4), FailureCode.HTTP_STATUS, "404"),
+    ("the only one", lambda s: s.lists("none.ts"), FailureCode.HTTP_STATUS, "404"),
     ("a key in a file", key_line("file:///etc/hostname"), FailureCode.SOURCE_REFUSED, "http and https"),
     ("a key in a file, by redirect", with_key(redirect("file:///etc/hostname")), FailureCode.SOURCE_REFUSED, "http"),
     ("a key that policy forbids", key_line("/secret/key"), FailureCode.SOURCE_BLOCKED, "/secret/key"),

@@ -15,12 +15,14 @@ SET: dict[str, tuple[list[str], str, str | None]] = {
     "5.1.4, a path": (["a=1; path=/music"], "/music/x", "a=1"),
     "5.2.5, only over TLS": (["a=1; Path=/; Secure"], "/x", None),
     "5.2.1, over by date": (["a=1; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], "/x", None),
+    "5.2.1, no date": (["a=1; Path=/; Expires=soon"], "/x", "a=1"),
     "5.2.1, a date to come": (["a=1; Path=/; Expires=Wed, 01-Jan-2138 00:00:00 GMT"], "/x", "a=1"),
     "5.2, a value with signs": (['a="b c=d,e"; Path=/'], "/x", 'a="b c=d,e"'),
     "5.3, taken back": (["a=1; Path=/", "a=; Path=/; Max-Age=0"], "/x", None),
     "5.4, the longer path counts": (["a=2; Path=/music", "a=1; Path=/"], "/music/x", "a=2"),
     "6.1, too many": ([f"a{n}=1; Path=/" for n in range(60)], "/x", "; ".join(f"a{n}=1" for n in range(50))),
     "too much": ([f"{n}={'x' * 4000}; Path=/" for n in "abcdef"], "/x", "; ".join(f"{n}={'x' * 4000}" for n in "abcd")),
+    "no ASCII": (["a=ä; Path=/"], "/x", None),
 }  # fmt: skip
 
 

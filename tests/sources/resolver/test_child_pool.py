@@ -107,6 +107,17 @@ async def test_idle_processes_are_sent_home_but_the_last_one_where_that_is_asked
         await gone(pid)
 
 
+async def test_a_start_that_has_begun_is_ended_with_the_pool(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    warm_up = {"do": f"(os.symlink(str(os.getpid()), {str(begun)!r}), time.sleep(600))"}
+    async with pool(warm_up=warm_up) as children:
+        asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
+        await eventually(begun.is_symlink, "it has begun to start")
+    with pytest.raises(ChildBroken):
+        await asking
+    assert not exists(int(os.readlink(begun)))
+
+
 @pytest.mark.parametrize("command", [(*COMMAND, "1024", "off", "false"), (*PREPARER, "512", "off")])
 async def test_a_signal_to_all_processes_of_a_service_ends_none_of_these(command: tuple[str, ...]) -> None:
     started: list[Process] = []
