@@ -1,8 +1,14 @@
 """How much of a remote file is held ready around the reading position, and how often a broken transfer is taken up."""
 
+import asyncio
+from contextlib import suppress
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.fetching import opened
+from tests.support.media_server import MediaServer, media
+from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.settings import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES, read_ahead_bytes_at
 from tonearm.sources.read_ahead import EARNED_BACK_BYTES, ReadWindow, RetryBudget
 
@@ -12,6 +18,20 @@ def test_ten_seconds_within_bounds() -> None:
     assert read_ahead_bytes_at(1_000 * 60, 60_000) == LEAST_READ_AHEAD_BYTES
     assert read_ahead_bytes_at(400_000 * 60, 60_000) == MOST_READ_AHEAD_BYTES
     assert read_ahead_bytes_at(1_000, 0) == MOST_READ_AHEAD_BYTES
+
+
+async def test_a_source_that_knows_its_pace_reads_ten_seconds_ahead(server: MediaServer) -> None:
+    body = bytes(32 * 1024 * 1024)  # far more than the buffers on the way hold
+    async with opened(server.serve("/song.wav", media(body))) as source:
+        assert isinstance(source.reader, HttpFileReader)
+        source.reader.set_length(320_000)  # 1 MiB in ten seconds
+        begin = offset = len(await source.reader.read_at(0, 1024))
+        await server.held_up()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):  # what comes without waiting was there
+                while offset < len(body):
+                    offset += len(await source.reader.read_at(offset, 64 * 1024))
+    assert 1024 * 1024 <= offset - begin < 1024 * 1024 + 512 * 1024
 
 
 @given(

@@ -141,7 +141,6 @@ PLAYS: list[tuple[str, Made, bytes]] = [
     ("three master playlists", lambda s: nested(s, 3), WHOLE),
     # RFC 8216, 4: the ending or the type says that it is HLS. Players look at the first bytes.
     ("/x.mp3, audio/mpeg, a master", lambda s: s.text("x.mp3", master("index.m3u8"), "audio/mpeg"), WHOLE),
-    ("/x, text/plain", lambda s: s.text("x", media_playlist(NAMES), "text/plain"), WHOLE),
     # ffmpeg ends there; browsers' players ask for the playlist again.
     ("links expire", links_that_expire, WHOLE),
     ("the inner playlist's link expires, too", lambda s: links_that_expire(s, in_master=True), WHOLE),

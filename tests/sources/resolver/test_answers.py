@@ -78,7 +78,6 @@ PLAIN = {
     "HTTP Error 404: Not Found (caused by <HTTPError 404: Not Found>)": "HTTP Error 404: Not Found",
     "It broke\nTraceback (most recent call last):\n  File x": "It broke",
     "Sign in to confirm. Use --cookies-from-browser or --cookies for the authentication": "Sign in to confirm",
-    "It uses DRM. It will \x1b[0;31mNOT\x1b[0m be supported.\n       Please DO NOT open an issue": "It uses DRM",
     "It is no longer supported.\n       DO NOT open issues for it": "It is no longer supported",
     "Not in your country\nYou might want to use a VPN or a proxy server (with --proxy)": "Not in your country",
     "Try again later. It is recommended to use `-t sleep` to add a delay": "Try again later",
@@ -94,7 +93,6 @@ HINTS = {
     "Private video. Sign in if you've been granted access to this video": "who are signed in",
     "The uploader has not made this video available in your country": "resolver.proxies",
     "Unable to download API page: HTTP Error 429: Too Many Requests": "too often",
-    "Join this channel to get access to members-only content like this video": "who are signed in",
     "This video is DRM protected": "at another site",
     "This live event will begin in 8 minutes.": "when it has begun",
 }

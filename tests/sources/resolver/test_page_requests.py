@@ -180,8 +180,7 @@ async def test_what_is_no_question_ends_the_process(asked: Asked, server: MediaS
         with pytest.raises(BadQuestion):
             await asked.read(number)
     assert server.connections == 0
-    told_of = await asked.send(url, closed=[1, None, "x", -5])
-    assert told_of["status"] == 200
+    assert (await asked.send(url, closed=[1, None, "x", -5]))["status"] == 200
 
 
 async def test_where_the_node_does_not_go(asked: Asked, server: MediaServer) -> None:
