@@ -35,8 +35,6 @@ def music(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     (folder / "a song #1.mp3").write_bytes(b"sound")
     (tmp_path / "secret.mp3").write_bytes(b"secret")
-    (tmp_path / "music-of-others").mkdir()
-    (tmp_path / "music-of-others" / "b.mp3").write_bytes(b"theirs")
     yield folder
     assert open_below(tmp_path) == []
 

@@ -75,6 +75,8 @@ REFUSED: dict[str, tuple[Answer, FailureCode, str]] = {
     "2000 headers": (raw(_ok("X: a\r\n" * 2000)), UNREADABLE, "more than 1000 lines"),
     "70 kB": (raw(_ok(f"X: {'a' * 70_000}\r\n")), UNREADABLE, "more than 8190"),
     "sloppy without end": (raw(b"http/1.1 200 OK\r\n" + b"X: a\r\n" * 500_000), UNREADABLE, ""),
+    "a list of lengths that differ": (raw(_ok("Content-Length: 9, 5\r\n")), UNREADABLE, "that differ"),
+    "one line without end": (raw(b"HTTP/2 " + b"a" * 5_000_000), UNREADABLE, ""),
     "interim answers": (raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 50 + b"HTTP/2 1"), FailureCode.CONNECTION_LOST, ""),
     "sloppy, drop by drop": (drip(b"HTTP/2 200 OK\r\n" + b"X: b\r\n" * 100, 0.02), FailureCode.TIMEOUT, ""),
 }  # fmt: skip

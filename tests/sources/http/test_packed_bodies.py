@@ -62,6 +62,9 @@ async def test_playlists_segments_and_radio(server: MediaServer) -> None:
     server.serve("/one.mp3", media(gzip.compress(BODY), headers=line))
     uri = server.serve("/list.m3u", media(listed, headers=line, content_type="audio/x-mpegurl"))
     assert [entry.uri.path for entry in (await playlist_of(uri)).entries] == ["/one.mp3"]
+    bomb = gzip.compress(b"#EXTM3U\n" + b"http://a.example/\n" * 200_000)
+    told = await failure_of(server.serve("/bomb.m3u", media(bomb, headers=line, content_type="audio/x-mpegurl")))
+    assert told.code is FailureCode.LIMIT_EXCEEDED
     hls = server.serve("/a.m3u8", media(gzip.compress(stream), headers=line, content_type="audio/x-mpegurl"))
     async with opened(hls) as source:
         assert await read_bytes(source, len(BODY)) == BODY
