@@ -14,7 +14,7 @@ from aiohttp import web
 from tests.support.fetching import body_of, opener
 from tests.support.media_server import MediaServer, Reply, Request, media, redirect
 from tests.support.music_services import COVER, KEYS, MusicServices, Song, music_services
-from tests.support.resolving import fake_sites
+from tests.support.resolving import fake_sites, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest, SourceBlocked
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
@@ -45,16 +45,15 @@ class Place:
         self.searched: list[str] = []
         self._found: dict[str, Sequence[Found]] = {}  # by a part of the words
         self._site = site
-        # The stand-in is found by its port, which stands in the words that are searched.
-        self.port = site.port
+        self.port = site.port  # in the words that are searched: by it the stand-in is found
         site.serve("/api/search", self._search)
         site.serve("/song.mp3", media(BODY))
 
     def finds(self, *found: Found, words: str = "") -> None:
         self._found[words] = found
         for one in found:
-            info = {"id": str(one.number), "title": one.title, "url": self._site.url("/song.mp3"), "ext": "mp3"}
-            self._site.serve(f"/api/told?v={one.number}", media(json.dumps(info).encode(), ranges=False))
+            answer = told(self._site.url("/song.mp3"), id=str(one.number), title=one.title)
+            self._site.serve(f"/api/told?v={one.number}", answer)
 
     def loses(self, number: int) -> None:
         """This page cannot be played any more."""
