@@ -28,7 +28,6 @@ HEADS: dict[str, tuple[bytes, str]] = {
     "a wrong length there": (_ok("Transfer-Encoding: Chunked\r\nContent-Length: 5\r\n")[:-SIZE] + CHUNKED, "curl"),
     "no transfer coding": (_ok(f"Transfer-Encoding: identity\r\n{LENGTH}"), "both"),
     "HTTP without a version": (_ok(LENGTH, "HTTP 200 OK"), "ffmpeg"),
-    "a mark of UTF-8": (b"\xef\xbb\xbf" + _ok(LENGTH), "ffmpeg"),
     "SHOUTcast in small letters": (_ok(LENGTH, "icy 200 OK"), "ffmpeg"),
     "status 201": (_ok(LENGTH, "HTTP/1.1 201 Created"), "both"),
     "a line without a colon": (_ok(f"nothing at all\r\n{LENGTH}"), "ffmpeg"),

@@ -190,7 +190,6 @@ ODD_TITLES: dict[bytes, str | None] = {
     b"StreamTitle='\xff\x81';": "ÿ\ufffd",
     b"StreamTitle=' a\tb\r\nc\x07 ';": "a b c",
     b"StreamTitle='';adw_ad='true';durationMilliseconds='30014';adId='38320';insertionType='preroll';": "",
-    b"StreamTitle='Band - Song';StreamUrl=http://x/;": "Band - Song",
     b"StreamUrl='http://x/';": None,
 }
 

@@ -107,15 +107,19 @@ async def test_idle_processes_are_sent_home_but_the_last_one_where_that_is_asked
         await gone(pid)
 
 
-async def test_a_start_that_has_begun_is_ended_with_the_pool(tmp_path: Path) -> None:
+async def test_a_start_that_nobody_waits_for_is_ended_with_the_pool(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     warm_up = {"do": f"(os.symlink(str(os.getpid()), {str(begun)!r}), time.sleep(600))"}
     async with pool(warm_up=warm_up) as children:
         asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
         await eventually(begun.is_symlink, "it has begun to start")
-    with pytest.raises(ChildBroken):
-        await asking
+        asking.cancel()
+        await asyncio.wait([asking])
     assert not exists(int(os.readlink(begun)))
+    with pytest.raises(ChildBroken, match="shutting down"):
+        await children.ask({"do": PID}, 30.0)
+    with pytest.raises(ChildBroken, match="could not be started"):
+        await ChildPool(("/nonexistent/python",), at_most=1, idle_s=60.0).ask({}, 30.0)
 
 
 @pytest.mark.parametrize("command", [(*COMMAND, "1024", "off", "false"), (*PREPARER, "512", "off")])

@@ -220,6 +220,7 @@ async def test_a_search_is_its_first_result_of_three_that_opens(server: MediaSer
 
 async def test_direct_uris_and_refusals_of_what_was_given() -> None:
     async with opener(resolver=fake_sites(), blocked=[compile_pattern("secret")]) as opening:
+        assert await opening.direct_uri(parse_source_uri("/music/a.mp3")) == "/music/a.mp3"
         assert await opening.direct_uri(parse_source_uri("http://A.example/a b")) == "http://a.example/a%20b"
         with pytest.raises(SourceBlocked):
             await opening.direct_uri(parse_source_uri("http://secret.example/"))
