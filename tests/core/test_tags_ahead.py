@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.tracks import make_track
+from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.events import QueueDetails
 from tonearm.core.play_queue import PlaylistEntry
 from tonearm.core.playback import Playback
@@ -92,6 +92,15 @@ def test_what_is_opened_to_be_played_next_shows_its_title_and_what_left_the_queu
     playback.tags_read("now", FACTS)
     assert unread(playback) is None
     assert playback.current.info.title == "now"
+
+
+def test_what_could_not_be_opened_to_be_played_next_is_waited_for_no_longer() -> None:
+    playback = playing(*tracks("ab"))
+    playback.next_is_due()
+    assert playback.next_source is not None
+    playback.failed(playback.next_source, FILE_MISSING)
+    assert not playback.has_unread(1)
+    assert playback.has_unread(2)
 
 
 def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read_but_names_of_a_part_stay() -> None:

@@ -10,7 +10,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 MARK: Final = "timing"
-MOST_TESTS: Final = 20
+MOST_TESTS: Final = 10
 TRIED_AGAIN: Final = "tried again"  # the outcome of a first try that failed
 
 

@@ -239,7 +239,9 @@ class PlaybackState:
 
     def has_unread(self, depth: int, first: int = 0) -> bool:
         """Whether the tags of any of these waiting tracks may still be read before it plays."""
-        return any(waiting.is_unread for waiting in self._queue.tracks[first : first + depth])
+        attempt = self._queue.next_attempt
+        failed = attempt.queued_track if attempt is not None and attempt.failure is not None else None
+        return any(waiting.is_unread and waiting is not failed for waiting in self._queue.tracks[first : first + depth])
 
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""
