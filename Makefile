@@ -112,7 +112,6 @@ soundcheck: $(VENV)/.dev
 # SECONDS long or SEEDS many, from SEED on. State machines against their models, MODELS times as many examples as in `make test`.
 # STATES damaged files of the state. A node that is killed KILLS times while players change has all that it acknowledged.
 # It prints the SEED that repeats it. One file or story again: make fuzz SEED=12 FILES=1 SEEDS=1
-MUTATIONS ?= 2000
 FILES ?= 2000
 REQUESTS ?= 200
 SOCKETS ?= 3000
@@ -125,7 +124,7 @@ SEED ?=
 fuzz: $(VENV)/.dev
 	@seed="$(SEED)"; seed=$${seed:-$$($(BIN)/python -c "import random; print(random.randrange(10**6) * 1000)")}; \
 	echo "The same again, with the same counts: make fuzz SEED=$$seed"; \
-	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_KILLS="$(KILLS)" FUZZ_STATES="$(STATES)" \
+	FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_KILLS="$(KILLS)" FUZZ_STATES="$(STATES)" \
 	FUZZ_SOCKETS="$(SOCKETS)" FUZZ_MODELS="$(MODELS)" FUZZ_SEED="$$seed" \
 	$(BIN)/python -m pytest -q -s --timeout 86400 --hypothesis-profile=explore --hypothesis-seed="$$seed" tests/worker/media/test_strange_media.py \
 	tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/e2e/test_strange_sockets.py tests/node/test_damaged_state.py \

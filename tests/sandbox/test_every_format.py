@@ -14,7 +14,7 @@ from msgspec import structs
 from tests.support.audio_files import encoded, flac, id3, mp3, music, opus, tone, video_without_sound, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, confined_decoder, open_order
 from tests.support.hostile import Hostile
-from tests.support.mutation import mutated_file
+from tests.support.strange.files import strange_file
 from tests.worker.media.test_media_formats import LOSSLESS, LOSSY, OTHERS, at
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.decoder.messages import CloseSession, Failed, Opened, Plan
@@ -37,8 +37,8 @@ def formats() -> Iterator[tuple[str, bytes]]:
 
 def damaged(first: int) -> Iterator[tuple[str, bytes]]:
     for number in range(first, first + 20):
-        kind, file = mutated_file(number)
-        yield f"{kind}, damaged, {number}", file
+        strange = strange_file(number)
+        yield str(strange), strange.data
     for name, file in (("mp3", mp3(at(44_100))), ("ogg", opus(music(2.0)))):
         yield f"half of an {name}", file[: len(file) // 2]
     yield "nothing", b""

@@ -200,7 +200,7 @@ def vorbis(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
 
 def m4a(signal: Signal, rate_hz: int = 44_100, *, codec: str = "aac", index_first: bool = True, **more: Any) -> bytes:
     file = encoded("mp4", codec, signal, rate_hz, bit_rate=192_000 if codec == "aac" else None, **more)
-    return _index_first(file) if index_first else file
+    return with_index_first(file) if index_first else file
 
 
 def itunes_m4a(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
@@ -319,7 +319,7 @@ def _encode_video(output: Any, video: VideoStream, seconds: float) -> None:
     output.mux(video.encode(None))
 
 
-def _index_first(file: bytes) -> bytes:
+def with_index_first(file: bytes) -> bytes:
     """An MP4 file with its `moov` box moved before `mdat`, and the chunk offsets in it set right."""
     boxes = []
     position = 0

@@ -14,7 +14,7 @@ from typing import Final
 import av
 
 from tests.support.audio_files import Signal, vorbis
-from tests.support.strange.ogg import Page
+from tonearm.core.file_formats import PageHead, ogg_page
 
 _SHORT_BITS: Final = 8  # 256 samples
 _LONG_BITS: Final = 11  # as those of libav's encoder
@@ -94,4 +94,4 @@ def _packets(file: bytes) -> Iterator[bytes]:
 
 def _page(number: int, granule: int, flags: int, packets: list[bytes]) -> bytes:
     segments = b"".join(b"\xff" * (len(packet) // 255) + bytes((len(packet) % 255,)) for packet in packets)
-    return Page(7, number, granule, flags, segments, b"".join(packets)).to_bytes()
+    return ogg_page(PageHead(flags, granule, 7, number, segments), b"".join(packets))

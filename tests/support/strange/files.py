@@ -1,20 +1,33 @@
-"""The row of strange files."""
+"""The row of strange files: real ones, by FFmpeg, whose pieces are lost, moved, repeated, damaged, from other files or
+say other numbers, with sizes and checksums that fit what came of it.
 
-from typing import Final, NamedTuple
+The pieces are pages of Ogg, elements of WebM, boxes of MP4, chunks of WAV, and the frames of others.
+"""
 
-from tests.support.strange.dice import Dice
-from tests.support.strange.flac import flac_file
-from tests.support.strange.mp3 import mp3_file
-from tests.support.strange.mp4 import mp4_file
-from tests.support.strange.ogg import ogg_file
-from tests.support.strange.wav import wav_file
-from tests.support.strange.webm import webm_file
+import io
+import random
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import av
+
+from tests.support.audio_files import box, encoded, music, with_index_first
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, OGG_PATTERN, ogg_checksum
 
 # Ogg and WebM are what is passed through, so most that can go wrong lies there.
-_MAKERS: Final = (
-    *(ogg_file, webm_file, mp4_file, ogg_file, webm_file),
-    *(mp3_file, ogg_file, mp4_file, flac_file, wav_file),
-)
+_ENDINGS: Final = ("ogg", "webm", "mp4", "ogg", "webm", "mp3", "ogg", "mp4", "flac", "wav")
+_ORDINARY: Final = 24  # files of each kind
+_SECONDS: Final = 1.0
+_TAGS: Final = {"title": "strange", "TSRC": "USXXX0700001", "R128_TRACK_GAIN": "-256", "replaygain_track_gain": "+9 dB"}
+
+
+class Dice(random.Random):
+    """Draws the same things for the same seed."""
+
+    def one_in(self, number: int) -> bool:
+        return self.randrange(number) == 0
 
 
 class StrangeFile(NamedTuple):
@@ -31,11 +44,291 @@ class StrangeFile(NamedTuple):
 
 def ending_of(seed: int) -> str:
     """That of file `seed`, which it tells without making it."""
-    return _MAKERS[seed % len(_MAKERS)].__name__.removesuffix("_file")
+    return _ENDINGS[seed % len(_ENDINGS)]
 
 
 def strange_file(seed: int) -> StrangeFile:
     """File `seed` of an endless row."""
-    dice = Dice(seed)
-    data = _MAKERS[seed % len(_MAKERS)](dice)
-    return StrangeFile(seed, ending_of(seed), tuple(sorted(dice.oddities)), data)
+    dice, ending = Dice(seed), ending_of(seed)
+    pieces = _pieces(ending, _ordinary_file(ending, dice.randrange(_ORDINARY)))
+    done = dice.choices(_ODDITIES, k=dice.choice((0, 1, 1, 1, 2, 2, 3, 6)))
+    for oddity in done:
+        oddity(dice, ending, pieces)
+    oddities = [oddity.__name__.strip("_") for oddity in done]
+    data = bytearray(b"".join(piece.to_bytes() for piece in pieces))
+    if dice.one_in(4):
+        oddities.append("damaged")
+        _damage(dice, data)
+    return StrangeFile(seed, ending, tuple(oddities), bytes(data))
+
+
+# Ordinary ones
+
+_Codec: TypeAlias = tuple[str, int, int | None, dict[str, str]]
+_OPUS: Final[list[_Codec]] = [
+    ("libopus", 48_000, bit_rate, {"application": application, "frame_duration": frame_ms})
+    for application, frame_ms, bit_rate in (
+        *(("audio", "20", 128_000), ("audio", "20", 64_000), ("lowdelay", "20", 160_000)) * 4,  # those that pass
+        *(("audio", "10", 128_000), ("audio", "2.5", 128_000), ("audio", "60", 96_000)),
+        *(("voip", "20", 12_000), ("voip", "60", 16_000), ("voip", "20", 32_000)),
+    )
+]
+_FLAC: Final[list[_Codec]] = [("flac", rate_hz, None, {}) for rate_hz in (44_100, 48_000, 96_000, 8_000)]
+_AAC: Final[list[_Codec]] = [("aac", rate_hz, 96_000, {}) for rate_hz in (44_100, 48_000, 22_050, 8_000)]
+_MP3: Final[list[_Codec]] = [
+    ("libmp3lame", *rates, {})
+    for rates in ((44_100, 128_000), (44_100, 320_000), (48_000, 64_000), (32_000, 96_000), (22_050, 64_000))
+]
+_VORBIS: Final[list[_Codec]] = [
+    ("vorbis", rate_hz, 128_000, {"strict": "experimental"}) for rate_hz in (44_100, 48_000, 22_050)
+]
+# By ending: libav's container, its options of which one is taken, and codecs with their rates and options.
+_SORTS: Final[dict[str, tuple[str, tuple[dict[str, str], ...], list[_Codec]]]] = {
+    "ogg": ("ogg", ({"page_duration": "20000"}, {"page_duration": "200000"}, {}), _OPUS + _VORBIS + _FLAC[:2]),
+    "webm": ("matroska", ({"cluster_time_limit": "200"}, {}), _OPUS * 2 + _VORBIS + _FLAC + _AAC + _MP3),
+    "mp4": (
+        "mp4",
+        ({"movflags": "frag_keyframe+empty_moov", "frag_duration": "60000"}, {}, {}),
+        [*_OPUS, *_AAC, *_FLAC[:2], ("alac", 44_100, None, {})],
+    ),
+    "mp3": ("mp3", ({}, {"write_xing": "0"}), [*_MP3, ("libmp3lame", 44_100, None, {"flags": "+qscale"})]),
+    "flac": ("flac", ({},), _FLAC),
+    "wav": (
+        "wav",
+        ({}, {"rf64": "always"}),
+        [(codec, 48_000, None, {}) for codec in ("pcm_s16le", "pcm_f32le", "pcm_mulaw", "adpcm_ms")],
+    ),
+}
+
+
+@cache
+def _ordinary_file(ending: str, number: int) -> bytes:
+    """One of `_ORDINARY` of this kind."""
+    dice = Dice(number)
+    container, options, codecs = _SORTS[ending]
+    codec, rate_hz, bit_rate, codec_options = dice.choice(codecs)
+    channels = 2 if codec == "vorbis" else dice.choice((1, 2, 2, 2))
+    signal = music(_SECONDS, rate_hz, channels=channels, seed=3)
+    container_options = {"fflags": "+bitexact", **dice.choice(options)}  # without it there are random numbers in it
+    if ending == "ogg":
+        container_options["serial_offset"] = str(dice.randrange(3))
+    encode = partial(encoded, bit_rate=bit_rate, tags=_TAGS, options=container_options, codec_options=codec_options)
+    file = encode(container, codec, signal, rate_hz)
+    return with_index_first(file) if ending == "mp4" and b"moof" not in file and dice.one_in(2) else file
+
+
+# Their pieces
+
+
+class Piece:
+    """`kind` tells which others are like it. It has a body, or others inside; `write` makes bytes of it."""
+
+    def __init__(
+        self, kind: bytes, body: bytes, write: Callable[[bytes], bytes] = bytes, inside: "list[Piece] | None" = None
+    ) -> None:
+        self.kind = kind
+        self.body = bytearray(body)
+        self.inside = inside or []
+        self._write = write
+
+    def to_bytes(self) -> bytes:
+        return self._write(b"".join(piece.to_bytes() for piece in self.inside) if self.inside else bytes(self.body))
+
+
+def _pieces(ending: str, file: bytes) -> list[Piece]:
+    match ending:
+        case "ogg":
+            pages = [OGG_PATTERN + rest for rest in file.split(OGG_PATTERN)[1:]]
+            return [Piece(b"page %d" % min(number, 2), page, _page) for number, page in enumerate(pages)]
+        case "webm":
+            return list(_elements(file))
+        case "mp4":
+            return list(_boxes(file))
+        case "wav":
+            return [Piece(b"head", file[:12]), *_chunks(file[12:])]
+        case _:
+            with av.open(io.BytesIO(file), "r") as opened:
+                frames = [bytes(packet) for packet in opened.demux(audio=0) if packet.size]
+            return [Piece(b"head", file[: file.index(frames[0])]), *(Piece(b"frame", frame) for frame in frames)]
+
+
+def _page(page: bytes) -> bytes:
+    checked = bytearray(page)
+    checked[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = bytes(4)
+    checked[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = ogg_checksum(checked)
+    return bytes(checked)
+
+
+# Of WebM: the whole, its head, and what has elements in it.
+_WITH_ELEMENTS: Final = frozenset(
+    map(bytes.fromhex, ("18538067", "1a45dfa3", "1549a966", "1654ae6b", "ae", "e1", "1f43b675", "a0", "1c53bb6b", "bb"))
+)
+_WITH_BOXES: Final = frozenset(b"moov trak mdia minf stbl edts mvex moof traf".split())
+
+
+def _elements(data: bytes) -> Iterator[Piece]:
+    at = 0
+    while at < len(data):
+        size_at = at + 9 - data[at].bit_length()
+        width = 9 - data[size_at].bit_length()
+        start = size_at + width
+        size = int.from_bytes(data[size_at:start], "big") & (1 << 7 * width) - 1
+        kind, body = data[at:size_at], data[start : start + size]
+        inside = list(_elements(body)) if kind in _WITH_ELEMENTS else []
+        yield Piece(kind, body, partial(_element, kind, width), inside)
+        at = start + size
+
+
+def _element(kind: bytes, width: int, body: bytes) -> bytes:
+    width = width if len(body) < (1 << 7 * width) - 1 else 8
+    return kind + (len(body) | 1 << 7 * width).to_bytes(width, "big") + body
+
+
+def _boxes(data: bytes) -> Iterator[Piece]:
+    at = 0
+    while at < len(data):
+        size, kind = struct.unpack_from(">I4s", data, at)
+        body = data[at + 8 : at + size]
+        yield Piece(kind, body, partial(box, kind), list(_boxes(body)) if kind in _WITH_BOXES else [])
+        at += size
+
+
+def _chunks(data: bytes) -> Iterator[Piece]:
+    at = 0
+    while at < len(data):
+        kind, size = data[at : at + 4], struct.unpack_from("<I", data, at + 4)[0] % (1 << 32)
+        yield Piece(kind, data[at + 8 : at + 8 + size], partial(_chunk, kind))
+        at += 8 + size
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("<I", len(body)) + body
+
+
+# Oddities
+
+_HOUR: Final = 3600 * 48_000
+# Where numbers are, and how long; those of a page's first packet begin at byte 28 (RFC 7845, 5.1).
+_NUMBERS: Final = {
+    "ogg": ((5, 1), *((6, 8),) * 6, (14, 4), (18, 4), (26, 1), (27, 1), (28, 1), (37, 1), (38, 2), (44, 2), (46, 1)),
+    "webm": ((0, 1), *((1, 2),) * 3, (3, 1), (4, 1), (9, 1), (10, 2), (16, 2), (18, 1)),
+    "mp4": (*((at, 4) for at in range(0, 64, 4)), (4, 8)),
+    "wav": ((0, 2), (2, 2), (4, 4), (8, 4), (12, 2), (14, 2)),
+}
+_IN_BYTES: Final = tuple((at, 1) for at in range(48))
+
+_Place = tuple[list[Piece], int]
+
+
+def _alike(dice: Dice, pieces: list[Piece]) -> list[_Place]:
+    """All pieces of one kind, with the list that each is in."""
+    places = list(_places(pieces))
+    if dice.one_in(2):
+        parts, at = dice.choice(places)
+        kind = parts[at].kind
+    else:
+        kind = dice.choice(sorted({parts[at].kind for parts, at in places}))
+    return [(parts, at) for parts, at in places if parts[at].kind == kind]
+
+
+def _places(pieces: list[Piece]) -> Iterator[_Place]:
+    for at, piece in enumerate(pieces):
+        yield pieces, at
+        yield from _places(piece.inside)
+
+
+def _some(dice: Dice, places: Sequence[_Place]) -> Sequence[_Place]:
+    """One of them, the last one, a third of them, or all from one on."""
+    first = dice.randrange(len(places))
+    some = [place for place in places if dice.one_in(3)]
+    return dice.choice((places[first : first + 1], places[-1:], some, places[first:]))
+
+
+def _lost(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    for parts, at in reversed(_some(dice, _alike(dice, pieces))):
+        if len(parts) > 1:
+            del parts[at]
+
+
+def _again(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    parts, at = dice.choice(_alike(dice, pieces))
+    parts[at:at] = parts[at : at + dice.randint(1, 3)] * dice.choice((1, 1, 5, 50))
+
+
+def _moved(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    alike = _alike(dice, pieces)
+    for (parts, at), (others, there) in [dice.choices(alike, k=2) for _ in range(dice.choice((1, 1, 20)))]:
+        parts[at], others[there] = others[there], parts[at]
+
+
+def _empty(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    for parts, at in _some(dice, _alike(dice, pieces))[:5]:
+        parts[at].inside, parts[at].body = [], parts[at].body[: dice.choice((0, 1, 4, 5, 27, 29))]
+
+
+def _number(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    """Another one, or one that is more or less by the same in all that follow."""
+    places = _alike(dice, pieces)
+    length = max(len(parts[at].body) for parts, at in places)
+    fields = [(0, length)] if length <= 8 else [field for field in _NUMBERS.get(ending, _IN_BYTES) if field[0] < length]
+    start, width = dice.choice(fields)
+    order: Literal["little", "big"] = "little" if ending in ("ogg", "wav") else "big"
+    most = 1 << 8 * width
+    other = dice.choice((0, 0, 1, most - 1, most - 2, most // 2, most // 2 - 1, most // 4, dice.randrange(most)))
+    by = dice.choice((1, 312, 960, 1_000, 48_000, 30_000, _HOUR, _HOUR)) * dice.choice((1, 1, -1))
+    is_sum = dice.one_in(2)
+    for parts, at in _some(dice, places):
+        body = parts[at].body
+        before = int.from_bytes(body[start : start + width], order)
+        body[start : start + width] = ((before + by if is_sum else other) % most).to_bytes(width, order)
+
+
+def _from_elsewhere(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    """Pieces of another file, or all of it."""
+    others = _pieces(ending, _ordinary_file(ending, dice.randrange(_ORDINARY)))
+    if dice.one_in(4):
+        pieces += others
+        return
+    parts, at = dice.choice(_alike(dice, pieces))
+    alike = [those[there] for those, there in _places(others) if those[there].kind == parts[at].kind]
+    if ending == "ogg":
+        for page in alike:
+            page.body[14:18] = parts[at].body[14:18]  # of the same stream
+    parts[at:at] = alike[: dice.choice((1, 2, 20))]
+
+
+def _something_between(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    junk = (b"OggS", b"\0" * 500, b"ID3\x03\0\0\0\0\0\x05hello", b"\xff\xfb", b"\xff\xf8", b"TAG" + bytes(125), b"free")
+    for parts, at in reversed(_some(dice, _alike(dice, pieces))):
+        parts.insert(at, Piece(b"junk", dice.choice((*junk, dice.randbytes(400)))))
+
+
+def _changed(dice: Dice, ending: str, pieces: list[Piece]) -> None:
+    """Bytes of some pieces, whose checksums are right."""
+    for parts, at in _some(dice, _alike(dice, pieces)):
+        _flip(dice, parts[at].body)
+
+
+_ODDITIES: Final = (
+    *(_number,) * 6,
+    *(_lost, _again, _moved, _empty, _from_elsewhere, _from_elsewhere, _something_between, _changed),
+)
+
+
+def _flip(dice: Dice, data: bytearray, most: int = 5) -> None:
+    for _ in range(dice.randint(1, most)) if data else ():
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+
+
+def _damage(dice: Dice, data: bytearray) -> None:
+    """As by a disk or a line, where no size and no checksum fits any more."""
+    at = dice.randrange(len(data) + 1)
+    match dice.randrange(4):
+        case 0:
+            _flip(dice, data, 40)
+        case 1:
+            del data[at:]
+        case 2:
+            del data[at : at + dice.randint(1, 1 + len(data) // 4)]
+        case _:
+            data[at:at] = data[at : at + dice.randint(1, 4096)] * dice.randint(1, 4)

@@ -15,9 +15,8 @@ import numpy as np
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.running_node import RunningNode
-from tests.support.strange.dice import Dice
 from tests.support.strange.ears import SocketEar, StreamEar, socket_ear, stream_ear
-from tests.support.strange.files import StrangeFile, ending_of, strange_file
+from tests.support.strange.files import Dice, StrangeFile, ending_of, strange_file
 
 GOOD_FILE: Final = "good.wav"
 GOOD_HZ: Final = 1000
