@@ -1,10 +1,10 @@
 """Which job gets a slot when, and how late the others are."""
 
-import queue
 import threading
 import weakref
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.hand_time import HandTime
 from tonearm.worker.sources.scheduler import (
@@ -18,14 +18,13 @@ from tonearm.worker.sources.scheduler import (
 
 
 class Job(Waiter):
-    def __init__(self, name: str, suspect: int, begun: list[str]) -> None:
+    def __init__(self, suspect: int, begun: list[int]) -> None:
         super().__init__(suspect)
-        self._name = name
         self._begun = begun
         self.slot = -1
 
     def start_in(self, slot: int) -> None:
-        self._begun.append(self._name)
+        self._begun.append(self.suspect)
         self.slot = slot
 
 
@@ -34,46 +33,71 @@ class Jobs:
 
     def __init__(self, slots: int = 1, clock: HandTime | None = None, before: DecodeScheduler | None = None) -> None:
         self.clock = clock or HandTime()
-        self.begun: list[str] = []
+        self.begun: list[int] = []
         self.suspects: dict[int, int] = {}
         self.scheduler = DecodeScheduler(range(slots), self.suspects.__setitem__, self.clock.now_s, before)
-        self._jobs: dict[str, Job] = {}
+        self.jobs: dict[int, Job] = {}
 
-    def submit(self, name: str, due_in_s: float = 0.0, yields_s: float = 0.0, suspect: int = 1) -> None:
-        self._jobs[name] = Job(name, suspect, self.begun)
-        self.scheduler.submit(self._jobs[name], self.clock.now_s() + due_in_s, yields_s)
+    def submit(self, suspect: int, due_in_s: float = 0.0, yields_s: float = 0.0) -> None:
+        self.jobs[suspect] = Job(suspect, self.begun)
+        self.scheduler.submit(self.jobs[suspect], self.clock.now_s() + due_in_s, yields_s)
 
-    def hasten(self, name: str, due_in_s: float = 0.0) -> None:
-        self.scheduler.hasten(self._jobs[name], self.clock.now_s() + due_in_s)
-
-    def end(self, *names: str) -> None:
-        for name in names:
-            assert name in self.begun
-            self.scheduler.release(self._jobs[name].slot)
+    def end(self, suspect: int) -> None:
+        self.scheduler.release(self.jobs[suspect].slot)
 
 
-def test_as_many_jobs_run_at_once_as_there_are_slots() -> None:
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("submit"), st.integers(-9, 20), st.integers(0, 9)),
+        st.tuples(st.just("hasten"), st.integers(0, 9), st.integers(-9, 5)),
+        st.tuples(st.just("end"), st.integers(0, 1), st.just(0)),
+        st.tuples(st.just("time"), st.integers(1, 9), st.just(0)),
+        st.tuples(st.just("take"), st.just(0), st.just(0)),
+    ),
+    min_size=10,
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_slots_go_by_deadline_and_yield_and_it_is_told_how_long_they_were_held_and_jobs_late(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """Two slots beside a list that is sorted. To wait for a slot is not to be busy, and bytes that come late are
+    nobody's fault: a job is late since it was asked for at most."""
     jobs = Jobs(slots=2)
-    for suspect, name in enumerate(("first", "second", "third"), 11):
-        jobs.submit(name, suspect=suspect)
-    assert jobs.begun == ["first", "second"]
-    assert sorted(jobs.suspects.items()) == [(0, 12), (1, 11)]
-    jobs.end("first")
-    assert jobs.begun[2:] == ["third"]
-    assert jobs.suspects == {0: 12, 1: 13}
-    jobs.end("second", "third")
-    assert jobs.suspects == {0: 0, 1: 0}
-
-
-def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
-    jobs = Jobs()
-    jobs.submit("first of all")
-    due_in_s = {"late": 90, "first equal": 10, "second equal": 10, "urgent": -1, "third equal": 10}
-    for name, seconds in due_in_s.items():
-        jobs.submit(name, seconds)
-    order = ["first of all", "urgent", "first equal", "second equal", "third equal", "late"]
-    jobs.end(*order)
-    assert jobs.begun == order
+    waiting = dict[int, tuple[float, float]]()  # by suspect: how urgent it is, and since when it is late
+    running, begun = dict[int, float](), list[int]()
+    worked_s = late_s = 0.0
+    for number, (step, first, second) in enumerate(steps, 1):
+        now_s = jobs.clock.now_s()
+        if step == "submit":
+            waiting[number] = now_s + first + second, max(now_s, now_s + first)
+            jobs.submit(number, first, second)
+        elif step == "hasten" and jobs.jobs:
+            suspect = sorted(jobs.jobs)[-1 - first % len(jobs.jobs)]
+            if waiting.pop(suspect, None) is not None:  # one that runs, or has ended, is left alone
+                waiting[suspect] = now_s + second, max(now_s, now_s + second)
+            jobs.scheduler.hasten(jobs.jobs[suspect], now_s + second)
+        elif step == "end" and running:
+            suspect = sorted(running)[first % len(running)]
+            del running[suspect]
+            jobs.end(suspect)
+        elif step == "time":
+            jobs.clock.forward(first)
+            worked_s += first * len(running)
+        elif step == "take":
+            late_s = max([late_s, *(now_s - late_from_s for _, late_from_s in waiting.values())])
+            assert jobs.scheduler.take_work_s() == (worked_s, late_s)
+            worked_s = late_s = 0.0
+        while waiting and len(running) < 2:
+            suspect = min(waiting, key=lambda suspect: waiting[suspect][0])
+            late_s = max(late_s, now_s - waiting.pop(suspect)[1])
+            running[suspect] = now_s
+            begun.append(suspect)
+        assert jobs.begun == begun
+        assert jobs.scheduler.busy_s() == jobs.clock.now_s() - min(running.values(), default=jobs.clock.now_s())
+        assert sorted(filter(None, jobs.suspects.values())) == sorted(running)
 
 
 def test_what_was_taken_is_not_kept_however_often_it_was_hastened() -> None:
@@ -92,67 +116,31 @@ def test_what_was_taken_is_not_kept_however_often_it_was_hastened() -> None:
     assert not waiting
 
 
-def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
-    jobs = Jobs(slots=2)
-    assert jobs.scheduler.busy_s() == 0.0
-    jobs.submit("first")
-    jobs.clock.forward(3)
-    jobs.submit("second")
-    jobs.clock.forward(2)
-    assert jobs.scheduler.busy_s() == 5.0
-    jobs.end("first")
-    assert jobs.scheduler.busy_s() == 2.0
-    jobs.submit("third")
-    jobs.submit("waiting")
-    jobs.clock.forward(60)  # to wait for a slot is not to be busy
-    jobs.end("second", "third")
-    jobs.clock.forward(1)
-    assert jobs.scheduler.busy_s() == 1.0
-    jobs.end("waiting")
-    assert jobs.scheduler.busy_s() == 0.0
-
-
 def test_what_begins_waits_while_others_are_late_and_goes_on_when_they_are_not() -> None:
     decoding = Jobs()
     opening = Jobs(2, decoding.clock, before=decoding.scheduler)
-    decoding.submit("decodes")
-    decoding.submit("is late")
+    decoding.submit(1)
+    decoding.submit(2)
     decoding.clock.forward(1)
-    opening.submit("begins", BEGINNING_SLACK_S)
-    opening.submit("is that of somebody who plays")
-    assert opening.begun == ["is that of somebody who plays"]
-    decoding.end("decodes")
-    assert opening.begun[1:] == ["begins"]
+    opening.submit(3, BEGINNING_SLACK_S)
+    opening.submit(4)  # that of somebody who plays
+    assert opening.begun == [4]
+    decoding.end(1)
+    assert opening.begun == [4, 3]
 
 
-def test_late_is_how_long_a_job_waited_behind_others_since_its_deadline() -> None:
-    jobs = Jobs()
-    jobs.submit("first")
-    jobs.submit("urgent", -50)  # its bytes came late: nobody's fault
-    jobs.submit("patient", 2)
-    jobs.clock.forward(1)
-    assert jobs.scheduler.take_work_s() == (1.0, 1.0)
-    jobs.end("first")
-    jobs.clock.forward(4)
-    assert jobs.scheduler.take_work_s() == (4.0, 3.0)
-    jobs.end("urgent", "patient")
-    jobs.clock.forward(1)
-    assert jobs.scheduler.take_work_s() == (0.0, 3.0)
-    assert jobs.scheduler.take_work_s() == (0.0, 0.0)
-
-
-class NotingWork:
-    """Notes which thread does its only step."""
+class OneStep:
+    """Work that is done with its first step."""
 
     suspect = 5
     needs_more = False
     yields_s = 0.0
 
-    def __init__(self, done_by: queue.SimpleQueue[int]) -> None:
-        self._done_by = done_by
+    def __init__(self) -> None:
+        self.steps = 0
 
     def step(self) -> bool:
-        self._done_by.put(threading.get_ident())
+        self.steps += 1
         return False
 
     def deadline_s(self, now_s: float) -> float:
@@ -162,50 +150,14 @@ class NotingWork:
 def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_its_job() -> None:
     jobs, threads = Jobs(), DecodeThreads()
     threads.add(1)
-    done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
-    jobs.submit("first")
-    waiter, taken = Waiter(13), list[int]()
+    jobs.submit(1)
+    work, waiter, taken = OneStep(), Waiter(13), list[int]()
     jobs.scheduler.submit(waiter, 7)
     waiting = threading.Thread(target=lambda: taken.append(waiter.wait()))
     waiting.start()
-    SlotJob(NotingWork(done_by), jobs.scheduler, threads, has_own_thread=False).start()
-    jobs.end("first")
+    SlotJob(work, jobs.scheduler, threads, has_own_thread=False).start()
+    jobs.end(1)
     waiting.join(10)
     assert taken == [0]
-    assert done_by.qsize() == 1
+    assert work.steps == 1
     threads.remove()
-
-
-def test_a_job_lets_those_go_first_whose_deadline_is_later_by_less_than_it_yields_and_is_late_since_its_own() -> None:
-    jobs = Jobs()
-    jobs.submit("first")
-    for name, due_in_s, yields_s in (("newest", 0.1, 0.6), ("oldest", 0.5, 0.0), ("other", 0.8, 0.0)):
-        jobs.submit(name, due_in_s, yields_s)
-    jobs.clock.forward(0.4)
-    jobs.end("first")
-    assert jobs.scheduler.take_work_s()[1] == pytest.approx(0.3)
-    jobs.end("oldest", "newest")
-    assert jobs.begun == ["first", "oldest", "newest", "other"]
-
-
-def test_a_job_that_is_hastened_goes_before_the_others_and_runs_once() -> None:
-    jobs = Jobs()
-    jobs.submit("first")
-    for due_in_s, name in enumerate(("second", "third", "last"), start=1):
-        jobs.submit(name, due_in_s)
-    jobs.hasten("last", 0.5)
-    jobs.end("first", "last", "second")
-    jobs.hasten("last", 0.1)  # it waits no longer
-    jobs.end("third")
-    assert jobs.begun == ["first", "last", "second", "third"]
-
-
-def test_a_hastened_job_that_runs_makes_nobody_late() -> None:
-    jobs = Jobs()
-    jobs.submit("first")
-    jobs.submit("hastened", 1)
-    jobs.submit("patient", 100)
-    jobs.hasten("hastened")
-    jobs.end("first")
-    jobs.clock.forward(50)
-    assert jobs.scheduler.take_work_s() == (50.0, 0.0)
