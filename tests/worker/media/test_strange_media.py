@@ -8,16 +8,19 @@ from collections import Counter, defaultdict
 from typing import Final
 
 import av
+import pytest
 from av.audio.codeccontext import AudioCodecContext
 from msgspec.structs import replace
 
+from tests.support.audio_files import music, opus
 from tests.support.decoder_driver import DecoderDriver, open_order, running_decoder
 from tests.support.examples import SEED
+from tests.support.packet_source import packets_in
 from tests.support.strange.checking import check_opus_packet, mp3_decoder, opus_decoder
 from tests.support.strange.files import Dice, StrangeFile, strange_file
 from tonearm.core.failure import FailureCode
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, Output, mp3_output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, MOST_OPUS_PACKET_BYTES, PCM, Output, mp3_output
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     Audio,
@@ -31,6 +34,7 @@ from tonearm.decoder.messages import (
     SeekSource,
     SessionFailed,
 )
+from tonearm.server.stream_bodies import OggOpusStream
 
 FILES: Final = int(os.environ.get("FUZZ_FILES") or 160)
 _PASSED: Final = Output("opus", passes_through=True)
@@ -169,3 +173,16 @@ def test_files_end_in_sound_or_in_an_error() -> None:
         failed = sum(count for ending, count in endings.items() if ending.startswith("failed"))
         assert FILES * 0.05 < failed < FILES * 0.5
         assert passed_frames > frames * 0.05
+
+
+@pytest.mark.parametrize("length", [MOST_OPUS_PACKET_BYTES + 1, 70_000])
+def test_a_packet_that_is_too_long_is_not_passed_on(length: int) -> None:
+    packets = packets_in(opus(music(1.0)))
+    packets[20] = packets[20][:1] + bytes(length - 1)
+    stream = OggOpusStream(7, 312)
+    file = b"".join((stream.head("test"), stream.page(packets[:15]), stream.page(packets[15:]), stream.end()))
+    with running_decoder() as driver:
+        story = DecoderStory(driver, 1, StrangeFile(8, "ogg", (), file))  # 8: from its start, unchanged
+        story.play()
+    assert story.ending == "played"
+    assert len(packets) // 2 < story.passed_frames < story.frames
