@@ -93,7 +93,6 @@ def test_how_a_source_is_coded_is_told(file: Callable[[], bytes], form: SoundFor
 
 LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "flac": ("flac", lambda: audio_files.flac(ORIGINAL)),
-    "flac 24 bit": ("flac", lambda: encoded("flac", "flac", ORIGINAL, sample_format="s32")),
     "flac 24 bit 96 kHz": ("flac", lambda: encoded("flac", "flac", at(96_000), 96_000, sample_format="s32")),
     "flac 44.1 kHz": ("flac", lambda: audio_files.flac(at(44_100), 44_100)),
     "flac in ogg": ("ogg", lambda: encoded("ogg", "flac", ORIGINAL)),
@@ -101,9 +100,7 @@ LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "alac": ("mp4", lambda: m4a(at(44_100), codec="alac")),
     "aiff": ("aiff", lambda: encoded("aiff", "pcm_s16be", ORIGINAL)),
     "aiff 24 bit": ("aiff", lambda: encoded("aiff", "pcm_s24be", ORIGINAL)),
-    "wav 384 kHz": ("wav", lambda: wav(at(384_000), 384_000)),
     "wav 44.1 kHz": ("wav", lambda: wav(at(44_100), 44_100)),
-    "wav 22.05 kHz": ("wav", lambda: wav(at(22_050), 22_050)),
     "caf": ("caf", lambda: encoded("caf", "pcm_s16le", ORIGINAL)),
     "au": ("au", lambda: encoded("au", "pcm_s16be", ORIGINAL)),
     "w64": ("w64", lambda: encoded("w64", "pcm_s16le", ORIGINAL)),
@@ -172,16 +169,12 @@ def test_other_formats_have_pitch_loudness_and_about_the_length(kind: str) -> No
     assert np.abs(got[9600:-9600]).max() / 32768 == pytest.approx(0.5, abs=0.05)
 
 
-def test_48_khz_16_bit_stereo_comes_out_bit_for_bit() -> None:
+def test_48_khz_16_bit_comes_out_bit_for_bit_and_mono_on_both_sides() -> None:
     noise = np.random.default_rng(3).uniform(-1, 1, (48_000, 2))
     for file in (wav(noise), audio_files.flac(noise), encoded("aiff", "pcm_s16be", noise)):
         assert decode_bytes(file).tobytes() == pcm_of(noise)
-
-
-def test_mono_goes_to_both_sides_unchanged() -> None:
     voice = music(channels=1)
-    got = decode_bytes(wav(voice))
-    assert got[:, 0].tobytes() == got[:, 1].tobytes() == audio_files.s16(voice)[:, 0].tobytes()
+    assert decode_bytes(wav(voice)).tobytes() == pcm_of(np.repeat(voice, 2, axis=1))
 
 
 def test_a_wav_written_to_a_pipe_has_no_true_size_and_plays_to_its_end() -> None:
@@ -207,26 +200,6 @@ def test_an_mp3_that_cannot_jump_keeps_only_the_filling_of_its_last_packet() -> 
     assert len(wanted) <= len(got) < len(wanted) + 1600
     assert media.facts.length_ms == pytest.approx(SECONDS * 1000, abs=80)
     assert not media.facts.is_seekable
-
-
-@pytest.mark.parametrize("turn_samples", [1, 960, 20_000, 10_000_000])
-def test_the_size_of_turns_changes_nothing(turn_samples: int) -> None:
-    file = mp3(at(44_100))
-    assert decode_rest(open_bytes(file), turn_samples).tobytes() == decode_bytes(file).tobytes()
-
-
-def test_a_live_source_has_no_length_and_no_other_position() -> None:
-    facts = open_bytes(mp3(at(44_100)), is_live=True).facts
-    assert (facts.length_ms, facts.is_stream, facts.is_seekable) == (0, True, False)
-
-
-def test_a_chained_ogg_stream_plays_all_its_links() -> None:
-    links = [opus(tone(frequency_hz, 1.0)) for frequency_hz in (500, 800)]
-    # Each link needs a serial number of its own; the muxer draws them at random.
-    got = decode_bytes(b"".join(links))
-    assert len(got) / 48_000 == pytest.approx(2.0, abs=0.05)
-    assert loudest_hz(got[4800:43_200]) == pytest.approx(500, abs=3)
-    assert loudest_hz(got[-43_200:-4800]) == pytest.approx(800, abs=3)
 
 
 @pytest.mark.parametrize("movflags", ["frag_keyframe+empty_moov+default_base_moof", "cmaf+dash+delay_moov"])
