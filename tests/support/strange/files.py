@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import av
 
-from tests.support.audio_files import box, encoded, music, with_index_first
+from tests.support.audio_files import box, encoded, music
 from tonearm.core.file_formats import OGG_CHECKSUM_AT, OGG_PATTERN, ogg_checksum
 
 # Ogg and WebM are what is passed through, so most that can go wrong lies there.
@@ -88,7 +88,7 @@ _SORTS: Final[dict[str, tuple[str, tuple[dict[str, str], ...], list[_Codec]]]] =
     "webm": ("matroska", ({"cluster_time_limit": "200"}, {}), _OPUS * 2 + _VORBIS + _FLAC + _AAC + _MP3),
     "mp4": (
         "mp4",
-        ({"movflags": "frag_keyframe+empty_moov", "frag_duration": "60000"}, {}, {}),
+        ({"movflags": "frag_keyframe+empty_moov", "frag_duration": "60000"}, {"moov_size": "20000"}, {}),
         [*_OPUS, *_AAC, *_FLAC[:2], ("alac", 44_100, None, {})],
     ),
     "mp3": ("mp3", ({}, {"write_xing": "0"}), [*_MP3, ("libmp3lame", 44_100, None, {"flags": "+qscale"})]),
@@ -113,8 +113,7 @@ def _ordinary_file(ending: str, number: int) -> bytes:
     if ending == "ogg":
         container_options["serial_offset"] = str(dice.randrange(3))
     encode = partial(encoded, bit_rate=bit_rate, tags=_TAGS, options=container_options, codec_options=codec_options)
-    file = encode(container, codec, signal, rate_hz)
-    return with_index_first(file) if ending == "mp4" and b"moof" not in file and dice.one_in(2) else file
+    return encode(container, codec, signal, rate_hz)
 
 
 # Their pieces
