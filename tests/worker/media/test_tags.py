@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.audio_files import encoded, flac, id3, m4a, mp3, opus, tone
 from tests.support.media_files import open_bytes
-from tonearm.core.track_info import SourceFacts
+from tests.support.pictures import png
 from tonearm.worker.media.facts import MAX_TAG_CHARACTERS, clean_text, read_tags, title_of
 
 TAGS = {"title": "Für Elise", "artist": "Ludwig"}
@@ -23,30 +23,15 @@ def test_title_and_author_of_each_kind_of_tag() -> None:
         assert (facts.title, facts.author) == ("Für Elise", "Ludwig"), facts
 
 
-def facts_of_mp3(texts: dict[str, bytes], picture: bytes = b"") -> SourceFacts:
-    return open_bytes(id3(texts=texts, picture=picture) + mp3(tone(440, 0.5, 44_100))).facts
-
-
-def test_an_mp3_with_isrc_and_a_cover() -> None:
-    png = bytes.fromhex(
-        "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
-        "0000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
-    )
-    facts = facts_of_mp3({"TIT2": b"\x00Song", "TSRC": b"\x00US-XXX-07-00001"}, picture=png)
-    assert (facts.title, facts.isrc, facts.artwork_url) == ("Song", "USXXX0700001", None)
+def test_isrc_cover_and_a_link_to_the_artwork_and_bytes_that_are_no_text() -> None:
+    texts = {"TIT2": b"\x03Caf\xe9 \xff", "TPE1": b"\x00\x01\x02Someone\x7f", "TSRC": b"\x00US-XXX-07-00001"}
+    facts = open_bytes(id3(texts=texts, picture=png()) + mp3(tone(440, 0.5, 44_100))).facts
+    assert (facts.title, facts.author, facts.isrc) == ("Café ÿ", "Someone", "USXXX0700001")
+    assert (facts.artwork_url, facts.has_picture) == (None, True)
     assert facts.length_ms == pytest.approx(500, abs=1)
-
-
-def test_a_flac_with_isrc_and_a_link_to_its_artwork() -> None:
     tags = {"ISRC": "DEUM71301234", "ARTWORK_URL": "https://example.org/cover.jpg"}
     facts = open_bytes(flac(tone(440, 0.2), tags=tags)).facts
     assert (facts.isrc, facts.artwork_url) == ("DEUM71301234", "https://example.org/cover.jpg")
-
-
-def test_bytes_that_are_no_text_do_not_stop_a_file() -> None:
-    facts = facts_of_mp3({"TIT2": b"\x03Caf\xe9 \xff", "TPE1": b"\x00\x01\x02Someone\x7f"})
-    assert facts.title == "Café ÿ"
-    assert facts.author == "Someone"
 
 
 def test_what_is_no_isrc_or_link_is_left_out() -> None:
