@@ -1,6 +1,8 @@
 """Endless streams as the decoder sees them: how little it needs to begin, and what it says is changes from where on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -9,6 +11,7 @@ from tests.support.media_files import DrippingReader, UnseekableReader, loudest_
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.worker.media.facts import StreamTitles, TitleChange
 from tonearm.worker.media.media import Media, open_media
+from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.worker.reading.reader import MediaReader
 
 
@@ -18,10 +21,6 @@ def open_live(reader: MediaReader, titles: StreamTitles | None = None, *, conten
 
 def adts(signal: Signal) -> bytes:
     return encoded("adts", "aac", signal, 44_100, bit_rate=128_000)
-
-
-def ogg_flac(signal: Signal, **more: Mapping[str, str]) -> bytes:
-    return encoded("ogg", "flac", signal, 48_000, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", [live_mp3, adts])
@@ -65,7 +64,7 @@ def rises_at(sample: int, pcm: bytes, seconds: float) -> None:
     assert 750 < loudest_hz(samples[sample + 9600 : sample + 24_000]) < 950
 
 
-@pytest.mark.parametrize("make", [opus, vorbis, ogg_flac])
+@pytest.mark.parametrize("make", [opus, vorbis, partial(encoded, "ogg", "flac")])
 def test_a_chained_ogg_stream_tells_its_next_title(make: Callable[..., bytes]) -> None:
     titles = StreamTitles()
     file = make(tone(440, 2.0), tags={"title": "One", "artist": "Band"})
@@ -79,22 +78,15 @@ def test_a_chained_ogg_stream_tells_its_next_title(make: Callable[..., bytes]) -
     rises_at(changes[-1].sample, pcm, 2.0)
 
 
-@pytest.mark.parametrize("make", [live_mp3, adts])
-def test_a_title_at_an_offset_is_heard_with_the_sound_that_lies_there(make: Callable[[Signal], bytes]) -> None:
+@pytest.mark.parametrize(("make", "garbage"), [(live_mp3, b""), (adts, b""), (live_mp3, bytes(12_000))])
+def test_a_title_at_an_offset_is_heard_with_the_sound_that_lies_there(
+    make: Callable[[Signal], bytes], garbage: bytes
+) -> None:
+    """Also where no frame begins for long; of titles that came at once the last one."""
     first, second = make(tone(440, 3.0, 44_100)), make(tone(880, 3.0, 44_100))
     titles = StreamTitles()
-    titles.expect(len(first), "Two")
-    media = open_live(UnseekableReader(first + second), titles)
-    changes, pcm = title_changes(media, titles)
-    assert [title.title for title in changes] == ["Two"]
-    rises_at(changes[0].sample, pcm, 3.0)
-
-
-def test_a_title_is_heard_in_time_also_when_no_frame_begins_for_long() -> None:
-    first, second = live_mp3(tone(440, 3.0, 44_100)), live_mp3(tone(880, 3.0, 44_100))
-    titles = StreamTitles()
-    garbage = bytes(12_000)
-    titles.expect(len(garbage + first), "Two")
+    for before, title in ((2, "One"), (1, "Another"), (0, "Two")):
+        titles.expect(len(garbage + first) - before, title)
     media = open_live(UnseekableReader(garbage + first + second), titles, content_type="audio/mpeg")
     changes, pcm = title_changes(media, titles)
     assert [title.title for title in changes] == ["Two"]
@@ -108,14 +100,6 @@ def test_another_container_that_is_announced_as_mp3_is_read_from_its_first_byte_
     media.close()
 
 
-def test_of_titles_that_came_at_once_the_last_one_is_heard() -> None:
-    titles = StreamTitles()
-    for offset in (5000, 5001, 5002):
-        titles.expect(offset, str(offset))
-    changes, _ = title_changes(open_live(UnseekableReader(live_mp3(tone(440, 2.0, 44_100))), titles), titles)
-    assert [title.title for title in changes] == ["5002"]
-
-
 @pytest.mark.parametrize("make", [live_mp3, adts, opus, vorbis])
 def test_a_stream_that_is_taken_up_in_the_middle_goes_on(make: Callable[[Signal], bytes]) -> None:
     """The bytes before stop anywhere, and those after begin as a server begins for a new listener."""
@@ -127,14 +111,22 @@ def test_a_stream_that_is_taken_up_in_the_middle_goes_on(make: Callable[[Signal]
     assert loudest_hz(samples[-48_000:-9600]) > 700
 
 
+def all_packets(packets: OpusPackets, titles: StreamTitles) -> tuple[list[SourcePacket], list[TitleChange]]:
+    """The packets, of which each goes on where the one before it ends, and the titles."""
+    heard: list[SourcePacket] = []
+    changes: list[TitleChange] = []
+    while part := packets.take(1):
+        heard += part
+        changes += titles.take_changes()
+    assert all(before.audible_to == packet.audible_from for before, packet in pairwise(heard))
+    return heard, changes
+
+
 def test_packets_of_a_stream_that_is_taken_up_in_the_middle_go_on() -> None:
     first, second = opus(tone(440, 3.0)), opus(tone(880, 3.0))
     packets = open_live(UnseekableReader(first[: len(first) * 2 // 3 + 7] + second)).take_opus_packets()
     assert packets is not None
-    heard = []
-    while part := packets.take(1):
-        heard += part
-    assert [packet.audible_to for packet in heard[:-1]] == [packet.audible_from for packet in heard[1:]]
+    heard, _ = all_packets(packets, StreamTitles())
     assert heard[-1].audible_to > 4 * SAMPLE_RATE_HZ
 
 
@@ -149,14 +141,9 @@ def test_packets_of_a_chained_opus_stream_have_their_places_and_titles_and_none_
     assert packets is not None
     at = 10 * SAMPLE_RATE_HZ
     packets.begin_at(at)
-    changes: list[TitleChange] = []
-    first = packets.take(1)
+    (first,) = packets.take(1)
     assert reader.tell() < len(parts[0]), "a page has a second of sound"
-    heard = list(first)
-    while part := packets.take(1):
-        heard += part
-        changes += titles.take_changes()
-    assert [packet.audible_to for packet in heard[:-1]] == [packet.audible_from for packet in heard[1:]]
-    assert (heard[0].audible_from, heard[-1].audible_to) == (at, at + 4 * SAMPLE_RATE_HZ)
+    heard, changes = all_packets(packets, titles)
+    assert (first.audible_from, heard[-1].audible_to) == (at, at + 4 * SAMPLE_RATE_HZ)
+    assert first.audible_to == heard[0].audible_from
     assert changes[-1] == TitleChange(2 * SAMPLE_RATE_HZ, "Two")
-    media.close()

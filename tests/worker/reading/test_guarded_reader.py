@@ -9,7 +9,6 @@ from tests.support.audio_files import Signal, flac, music, opus
 from tests.support.hand_time import HandTime
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.worker.media.media import open_media
-from tonearm.worker.media.opening import open_audio
 from tonearm.worker.reading.guarded_reader import (
     FIRST_BYTES,
     OPENING_BUDGET_BYTES,
@@ -40,19 +39,6 @@ def test_opening_has_a_deadline_and_playing_has_none() -> None:
     clock.forward(15.1)
     with pytest.raises(PlayError) as caught:
         late.read(10)
-    assert caught.value.failure.code is FailureCode.TIMEOUT
-
-
-def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too() -> None:
-    clock = HandTime()
-
-    class Slow(io.BytesIO):
-        def read(self, n: int | None = -1, /) -> bytes:
-            clock.forward(10)
-            return super().read(min(n or 0, 3000))
-
-    with pytest.raises(PlayError) as caught:
-        open_audio(guard(TimedReader(Slow(flac(music(2.0))), "song", clock.now_s)))
     assert caught.value.failure.code is FailureCode.TIMEOUT
 
 
