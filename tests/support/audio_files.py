@@ -99,46 +99,26 @@ def encoded(
 ) -> bytes:
     """`signal` as a file: `container` and `codec` are libav's names, such as ("mp3", "libmp3lame"), ("mp4", "aac"),
     ("flac", "flac"), ("ogg", "libopus"), ("webm", "libopus"), ("aiff", "pcm_s16be"), ("mpegts", "aac")."""
-    settings = _Encoding(
-        container, codec, rate_hz, bit_rate, sample_format, layout,
-        dict(tags or {}), dict(options or {}), dict(codec_options or {}), with_video,
-    )  # fmt: skip
-    return kept(lambda: _encode(signal, settings), settings, signal.shape, signal.tobytes())
 
+    def make() -> bytes:
+        made = io.BytesIO()
+        with av.open(made, "w", format=container, options=dict(options or {})) as output:
+            output.metadata.update(tags or {})
+            video = _add_video(output) if with_video else None
+            audio = output.add_stream(codec, rate=rate_hz, options=dict(codec_options or {}))
+            assert isinstance(audio, AudioStream)
+            context = audio.codec_context
+            context.layout = layout or _LAYOUTS[signal.shape[1] - 1]
+            context.format = sample_format or _encoder_format(codec)
+            if bit_rate is not None:
+                context.bit_rate = bit_rate
+            if video is not None:
+                _encode_video(output, video, seconds=len(signal) / rate_hz)
+            _encode_audio(output, audio, signal, rate_hz)
+        return made.getvalue()
 
-class _Encoding(NamedTuple):
-    """The arguments of `encoded`."""
-
-    container: str
-    codec: str
-    rate_hz: int
-    bit_rate: int | None
-    sample_format: str | None
-    layout: str | None
-    tags: dict[str, str]
-    options: dict[str, str]
-    codec_options: dict[str, str]
-    with_video: bool
-
-
-def _encode(signal: Signal, settings: _Encoding) -> bytes:
-    container, codec, rate_hz, bit_rate, sample_format, layout, tags, options, codec_options, with_video = settings
-    file = io.BytesIO()
-    output = av.open(file, "w", format=container, options=options)
-    with output:
-        output.metadata.update(tags)
-        video = _add_video(output) if with_video else None
-        audio = output.add_stream(codec, rate=rate_hz, options=codec_options)
-        assert isinstance(audio, AudioStream)
-        context = audio.codec_context
-        context.layout = layout or _LAYOUTS[signal.shape[1] - 1]
-        context.format = sample_format or _encoder_format(codec)
-        if bit_rate is not None:
-            context.bit_rate = bit_rate
-        if video is not None:
-            _encode_video(output, video, seconds=len(signal) / rate_hz)
-        _encode_audio(output, audio, signal, rate_hz)
-    return file.getvalue()
+    what = container, codec, rate_hz, bit_rate, sample_format, layout, tags, options, codec_options, with_video
+    return kept(make, what, signal.shape, signal.tobytes())
 
 
 def mp3(signal: Signal, rate_hz: int = 44_100, *, bit_rate: int | None = 192_000, **more: Any) -> bytes:
@@ -203,8 +183,7 @@ def itunes_m4a(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
 
 def video_without_sound(seconds: float = 1.0) -> bytes:
     file = io.BytesIO()
-    output = av.open(file, "w", format="mp4")
-    with output:
+    with av.open(file, "w", format="mp4") as output:
         video = _add_video(output)
         _encode_video(output, video, seconds)
     return file.getvalue()
@@ -223,8 +202,7 @@ def several_sounds(container: str, *sounds: Sound, with_video: bool = False) -> 
     """A file with these sounds, in this order, each at 48 kHz and marked as the default only where that is said."""
     file = io.BytesIO()
     options = {"default_mode": "passthrough"} if container == "matroska" else {}
-    output = av.open(file, "w", format=container, options=options)
-    with output:
+    with av.open(file, "w", format=container, options=options) as output:
         video = _add_video(output) if with_video else None
         streams = []
         for sound in sounds:

@@ -41,12 +41,12 @@ _FILTERS: Final[tuple[dict[str, Any], ...]] = (
 )
 
 # How a server gives a file. A station, which begins it anew when it is over, is live.
-_WAYS: Final[tuple[dict[str, Any], ...]] = (
-    {"kind": "whole", "settings": {}},
-    {"kind": "in-order", "settings": {"ranges": False}},
-    {"kind": "chunked", "settings": {"ranges": False, "chunked": True}},
-    {"kind": "station", "settings": {"ranges": False, "chunked": True, "headers": "icy-name: strange\r\n"}},
-)
+_WAYS: Final[dict[str, dict[str, Any]]] = {
+    "whole": {},
+    "in-order": {"ranges": False},
+    "chunked": {"ranges": False, "chunked": True},
+    "station": {"ranges": False, "chunked": True, "headers": "icy-name: strange\r\n"},
+}
 
 PassTime = Callable[[int], Awaitable[object]]
 
@@ -101,9 +101,8 @@ class Story:
                 self.passed_frames += ear.passed_frames
 
     def _ear(self, form: str) -> Any:
-        if "=" in form:
-            return socket_ear(self._session, self._node, self._player, form)
-        return stream_ear(self._session, self._node, self._player, form)
+        listen: Any = socket_ear if "=" in form else stream_ear
+        return listen(self._session, self._node, self._player, form)
 
     def _file(self) -> str:
         """The URI of a new strange file, or of one that was played before: on disk, or where servers are."""
@@ -117,8 +116,8 @@ class Story:
             self.files.append(file)
         name = f"{file.seed}.{file.ending}"
         if self._dice.one_in(5):
-            way = self._dice.choice(_WAYS)
-            return self._server.serve(f"/{way['kind']}/{name}", media(file.data, **way["settings"]))
+            way, settings = self._dice.choice(list(_WAYS.items()))
+            return self._server.serve(f"/{way}/{name}", media(file.data, **settings))
         (self._node.folder / name).write_bytes(file.data)
         return name
 

@@ -85,7 +85,6 @@ def test_a_page_on_a_node_without_a_resolver_names_it() -> None:
         bytes(70_000),
         b"\xff",
     ],
-    ids=["text", "concat", "sdp", "zeros", "one byte"],
 )
 def test_what_nobody_knows(file: bytes) -> None:
     failure = failure_of(file)

@@ -187,14 +187,6 @@ def test_a_title_just_before_an_interruption_is_reported() -> None:
     assert [type(report) for report in reports] == [Opened, Titled, Failed]
 
 
-def test_opus_after_another_codec_is_decoded() -> None:
-    first, last = opus(music(0.2)), opus(music(0.2, seed=2))
-    across = samples_in(in_parts(first, mp3(music(0.2, 44_100)), last).played())
-    alone = samples_in(in_parts(last).played())
-    assert len(across) - len(alone) > SAMPLE_RATE_HZ // 3
-    assert np.abs(across[-len(alone) :] - alone).max() <= 2
-
-
 @pytest.mark.parametrize("encode", [mp3, opus])
 @pytest.mark.parametrize(("left_out", "is_behind"), [(1, True), (3, True), (4, True), (1, False)])
 def test_parts_that_cannot_be_played_are_left_out_unless_they_are_many(
