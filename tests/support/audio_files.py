@@ -5,9 +5,10 @@ A signal is a float64 array of shape (samples, channels), full scale at 1.0.
 
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import av
@@ -99,26 +100,60 @@ def encoded(
 ) -> bytes:
     """`signal` as a file: `container` and `codec` are libav's names, such as ("mp3", "libmp3lame"), ("mp4", "aac"),
     ("flac", "flac"), ("ogg", "libopus"), ("webm", "libopus"), ("aiff", "pcm_s16be"), ("mpegts", "aac")."""
+    options = dict(options or {})
+    sound = Sound(signal, codec, "", None, rate_hz, bit_rate, sample_format, layout, dict(codec_options or {}))
+    what = container, sound[1:], options, tags, with_video, signal.shape
+    return kept(lambda: _encoded(container, [sound], options, tags, with_video), what, signal.tobytes())
 
-    def make() -> bytes:
-        made = io.BytesIO()
-        with av.open(made, "w", format=container, options=dict(options or {})) as output:
-            output.metadata.update(tags or {})
-            video = _add_video(output) if with_video else None
-            audio = output.add_stream(codec, rate=rate_hz, options=dict(codec_options or {}))
-            assert isinstance(audio, AudioStream)
-            context = audio.codec_context
-            context.layout = layout or _LAYOUTS[signal.shape[1] - 1]
-            context.format = sample_format or _encoder_format(codec)
-            if bit_rate is not None:
-                context.bit_rate = bit_rate
-            if video is not None:
-                _encode_video(output, video, seconds=len(signal) / rate_hz)
-            _encode_audio(output, audio, signal, rate_hz)
-        return made.getvalue()
 
-    what = container, codec, rate_hz, bit_rate, sample_format, layout, tags, options, codec_options, with_video
-    return kept(make, what, signal.shape, signal.tobytes())
+class Sound(NamedTuple):
+    """One of several sounds in a file. `is_default` is what it is marked as, None what libav makes of it."""
+
+    signal: Signal
+    codec: str = "aac"
+    language: str = ""
+    is_default: bool | None = False
+    rate_hz: int = 48_000
+    bit_rate: int | None = None
+    sample_format: str | None = None
+    layout: str | None = None
+    options: Mapping[str, str] = MappingProxyType({})
+
+
+def several_sounds(container: str, *sounds: Sound, with_video: bool = False) -> bytes:
+    """A file with these sounds, in this order, each marked as the default only where that is said."""
+    options = {"default_mode": "passthrough"} if container == "matroska" else {}
+    return _encoded(container, sounds, options, None, with_video)
+
+
+def _encoded(
+    container: str, sounds: Sequence[Sound], options: dict[str, str], tags: Mapping[str, str] | None, with_video: bool
+) -> bytes:
+    file = io.BytesIO()
+    with av.open(file, "w", format=container, options=options) as output:
+        output.metadata.update(tags or {})
+        video = _add_video(output) if with_video else None
+        streams = [_add_audio(output, sound) for sound in sounds]
+        if video is not None:
+            _encode_video(output, video, seconds=len(sounds[0].signal) / sounds[0].rate_hz)
+        for stream, sound in zip(streams, sounds, strict=True):
+            _encode_audio(output, stream, sound.signal, sound.rate_hz)
+    return file.getvalue()
+
+
+def _add_audio(output: Any, sound: Sound) -> AudioStream:
+    stream = output.add_stream(sound.codec, rate=sound.rate_hz, options=dict(sound.options))
+    assert isinstance(stream, AudioStream)
+    context = stream.codec_context
+    context.layout = sound.layout or _LAYOUTS[sound.signal.shape[1] - 1]
+    context.format = sound.sample_format or _encoder_format(sound.codec)
+    if sound.bit_rate is not None:
+        context.bit_rate = sound.bit_rate
+    if sound.is_default is not None:
+        stream.disposition = Disposition.default if sound.is_default else Disposition(0)
+    if sound.language:
+        stream.metadata["language"] = sound.language
+    return stream
 
 
 def mp3(signal: Signal, rate_hz: int = 44_100, *, bit_rate: int | None = 192_000, **more: Any) -> bytes:
@@ -186,38 +221,6 @@ def video_without_sound(seconds: float = 1.0) -> bytes:
     with av.open(file, "w", format="mp4") as output:
         video = _add_video(output)
         _encode_video(output, video, seconds)
-    return file.getvalue()
-
-
-class Sound(NamedTuple):
-    """One of several sounds in a file."""
-
-    signal: Signal
-    codec: str = "aac"
-    language: str = ""
-    is_default: bool = False
-
-
-def several_sounds(container: str, *sounds: Sound, with_video: bool = False) -> bytes:
-    """A file with these sounds, in this order, each at 48 kHz and marked as the default only where that is said."""
-    file = io.BytesIO()
-    options = {"default_mode": "passthrough"} if container == "matroska" else {}
-    with av.open(file, "w", format=container, options=options) as output:
-        video = _add_video(output) if with_video else None
-        streams = []
-        for sound in sounds:
-            stream = output.add_stream(sound.codec, rate=48_000)
-            assert isinstance(stream, AudioStream)
-            stream.codec_context.layout = _LAYOUTS[sound.signal.shape[1] - 1]
-            stream.codec_context.format = _encoder_format(sound.codec)
-            stream.disposition = Disposition.default if sound.is_default else Disposition(0)
-            if sound.language:
-                stream.metadata["language"] = sound.language
-            streams.append(stream)
-        if video is not None:
-            _encode_video(output, video, seconds=len(sounds[0].signal) / 48_000)
-        for stream, sound in zip(streams, sounds, strict=True):
-            _encode_audio(output, stream, sound.signal, 48_000)
     return file.getvalue()
 
 

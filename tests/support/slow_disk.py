@@ -6,22 +6,19 @@ them before it runs the decoder. What they do is what the kernel does: `preadv` 
 `pread` blocks without holding the interpreter lock.
 """
 
-import mmap
-import os
-import struct
 import sys
 from pathlib import Path
 from typing import Final
 
 _INTERPRETER: Final = """#!{python}
-import errno, mmap, os, runpy, struct, sys, threading
+import errno, os, runpy, sys, threading
 
-control = mmap.mmap(os.open({control!r}, os.O_RDONLY), 16, prot=mmap.PROT_READ)
 real_pread, real_preadv = os.pread, os.preadv
 
 def stalls(descriptor, end):
-    inode, first_byte = struct.unpack_from("<QQ", control)
-    return inode != 0 and end > first_byte and os.fstat(descriptor).st_ino == inode
+    with open({control!r}) as control:
+        inode, first_byte = map(int, control.read().split())
+    return end > first_byte and os.fstat(descriptor).st_ino == inode
 
 def pread(descriptor, length, offset):
     while stalls(descriptor, offset + length):
@@ -43,20 +40,22 @@ class SlowDisk:
     """`interpreter` is the path to start decoder processes with, instead of `sys.executable`."""
 
     def __init__(self, folder: Path) -> None:
-        control = folder / "stalled"
-        control.write_bytes(bytes(16))
-        descriptor = os.open(control, os.O_RDWR)
-        self._control = mmap.mmap(descriptor, 16)
-        os.close(descriptor)
+        self._control = folder / "stalled"
+        self.answer()
         script = folder / "interpreter"
-        script.write_text(_INTERPRETER.format(python=sys.executable, control=str(control)))
+        script.write_text(_INTERPRETER.format(python=sys.executable, control=str(self._control)))
         script.chmod(0o755)
         self.interpreter = str(script)
 
     def stall(self, path: Path, first_byte: int = 0) -> None:
         """From now on reads of this file that reach `first_byte` do not return."""
-        struct.pack_into("<QQ", self._control, 0, path.stat().st_ino, first_byte)
+        self._say(f"{path.stat().st_ino} {first_byte}")
 
     def answer(self) -> None:
         """Lets all reads go on."""
-        struct.pack_into("<QQ", self._control, 0, 0, 0)
+        self._say("0 0")
+
+    def _say(self, what: str) -> None:
+        unfinished = self._control.with_suffix(".new")
+        unfinished.write_text(what)
+        unfinished.replace(self._control)
