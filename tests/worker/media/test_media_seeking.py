@@ -11,13 +11,10 @@ from tests.support.audio_files import (
     Signal,
     encoded,
     flac,
-    itunes_m4a,
-    m4a,
     mp3,
     music,
     opus,
     variable_mp3,
-    vorbis,
     wav,
 )
 from tests.support.media_files import (
@@ -30,15 +27,15 @@ from tests.support.media_files import (
     samples_of,
 )
 from tests.support.vorbis_blocks import in_webm, vorbis_with_short_blocks
+from tests.worker.media.test_media_formats import AAC, LOSSLESS, LOSSY, ORIGINAL, OTHERS, at
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.frame import samples_of_ms
 from tonearm.core.playback_state import MAX_POSITION_MS
 
 SECOND = 48_000
-SECONDS = 5.0
 
 # Sought one after the other, in samples at 48 kHz: back, forth, near both ends.
-SEEKS = (120_001, 1, 200_111, 239_900, 999)
+SEEKS = (72_001, 1, 120_111, 143_900, 999)
 
 
 def adpcm(signal: Signal, rate_hz: int) -> bytes:
@@ -47,39 +44,24 @@ def adpcm(signal: Signal, rate_hz: int) -> bytes:
     return file[:28] + struct.pack("<I", rate_hz * 1024 // 1017) + file[32:]
 
 
-AAC = {"aac_pns": "0"}  # its noise differs with each run through the decoder
 FILES: dict[str, Callable[[], bytes]] = {
-    "wav": lambda: wav(music(SECONDS)),
-    "wav 24 bit mono 8 kHz": lambda: wav(music(SECONDS, 8000, channels=1), 8000, coding="s24"),
-    "wav 44.1 kHz": lambda: wav(music(SECONDS, 44_100), 44_100),
-    "wav 44.101 kHz": lambda: wav(music(SECONDS, 44_101), 44_101),
-    "mu-law": lambda: wav(music(SECONDS, 8000), 8000, coding="mulaw"),
-    "adpcm, whose packets have several frames": lambda: adpcm(music(SECONDS, 40_680), 40_680),
-    "flac": lambda: flac(music(SECONDS)),
-    "flac 96 kHz": lambda: flac(music(SECONDS, 96_000), 96_000),
-    "flac in ogg": lambda: encoded("ogg", "flac", music(SECONDS)),
-    "flac in matroska": lambda: encoded("matroska", "flac", music(SECONDS)),
-    "alac": lambda: m4a(music(SECONDS, 44_100), codec="alac"),
-    "aiff": lambda: encoded("aiff", "pcm_s16be", music(SECONDS)),
-    "mp3": lambda: mp3(music(SECONDS, 44_100)),
-    "mp3 VBR": lambda: variable_mp3(music(SECONDS, 44_100)),
-    "mp3 without Xing": lambda: mp3(music(SECONDS, 44_100), options={"write_xing": "0", "id3v2_version": "0"}),
-    "mp3 VBR without Xing": lambda: variable_mp3(music(SECONDS, 44_100), options={"write_xing": "0"}),
-    "mp3 with few bits": lambda: mp3(music(SECONDS, 22_050), 22_050, bit_rate=16_000),
-    "opus": lambda: opus(music(SECONDS)),
-    "opus for speech": lambda: opus(music(SECONDS), bit_rate=24_000, codec_options={"application": "voip"}),
-    "opus in webm": lambda: opus(music(SECONDS), container="webm"),
+    **{kind: make for kind, (_, make) in (LOSSLESS | LOSSY).items()},
+    "wav": lambda: wav(ORIGINAL),
+    "wav 24 bit mono 8 kHz": lambda: wav(at(8000, 1), 8000, coding="s24"),
+    "wav 44.101 kHz": lambda: wav(at(44_101), 44_101),
+    "mu-law": lambda: wav(at(8000), 8000, coding="mulaw"),
+    "adpcm, whose packets have several frames": lambda: adpcm(at(40_680), 40_680),
+    "mp3 without Xing": lambda: mp3(at(44_100), options={"write_xing": "0", "id3v2_version": "0"}),
+    "mp3 VBR without Xing": lambda: variable_mp3(at(44_100), options={"write_xing": "0"}),
+    "mp3 with few bits": lambda: mp3(at(22_050), 22_050, bit_rate=16_000),
+    "opus for speech": lambda: opus(ORIGINAL, bit_rate=24_000, codec_options={"application": "voip"}),
     # libav's frames hold eight pointers to channels, behind which PyAV looked for a ninth one.
-    "opus of eight channels": lambda: opus(music(SECONDS, channels=8)),
-    "vorbis": lambda: vorbis(music(SECONDS, 44_100)),
-    "vorbis with short blocks": lambda: vorbis_with_short_blocks(music(SECONDS, 44_100)),
-    "vorbis in webm": lambda: in_webm(vorbis_with_short_blocks(music(SECONDS, 44_100))),
-    "aac": lambda: m4a(music(SECONDS, 44_100), codec_options=AAC),
-    "aac, index last": lambda: m4a(music(SECONDS, 44_100), index_first=False, codec_options=AAC),
-    "aac, as iTunes writes it": lambda: itunes_m4a(music(SECONDS, 44_100), codec_options=AAC),
-    "aac in a film": lambda: m4a(music(SECONDS, 44_100), with_video=True, codec_options=AAC),
-    "aac alone": lambda: encoded("adts", "aac", music(SECONDS, 44_100), 44_100, codec_options=AAC),
-    "aac in mpegts": lambda: encoded("mpegts", "aac", music(SECONDS, 44_100), 44_100, codec_options=AAC),
+    "opus of eight channels": lambda: opus(at(48_000, 8)),
+    "aac alone": lambda: encoded("adts", "aac", at(44_100), 44_100, codec_options=AAC),
+    "aac in mpegts": lambda: encoded("mpegts", "aac", at(44_100), 44_100, codec_options=AAC),
+    "vorbis": OTHERS["vorbis"][1],
+    "vorbis with short blocks": lambda: vorbis_with_short_blocks(at(44_100)),
+    "vorbis in webm": lambda: in_webm(vorbis_with_short_blocks(at(44_100))),
 }
 
 
