@@ -13,7 +13,7 @@ from tests.support.audio_files import encoded, live_mp3, music, opus, tone, vorb
 from tests.support.decoder_driver import open_order
 from tests.support.eventually import PATIENCE_S
 from tests.support.media_files import loudest_hz, samples_of
-from tests.worker.sources.test_source import services_with
+from tests.worker.sources.test_source import SourceReports
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.decoder.messages import (
@@ -47,20 +47,19 @@ def station() -> bytes:
     return live_mp3(music(10.0, 44_100))
 
 
-class Bench:
+class Bench(SourceReports):
     """A station of which `data` comes again and again, or once and then `failure`."""
 
     def __init__(self, data: bytes = b"", failure: PlayFailure | None = None) -> None:
+        super().__init__()
         self._data = data or station()
         self._failure = failure
-        self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
         self.reported: dict[int, list[CursorReport]] = {}
         self._waits = 0
         self.titles: dict[int, str] = {}  # by the offset of the station's bytes
         self.used: dict[LiveMember, int] = {}
         order = open_order(STATION, SHARED_SOURCE, None, is_seekable=False, is_live=True)
-        self.services = services_with(self._reports.put, lambda slot, suspect: None)
-        self.live = LiveSource(structs.replace(order, is_shared=True), self.services)
+        self.live = self.source = LiveSource(structs.replace(order, is_shared=True), self.services)
         self.live.start()
 
     def join(self, session: int, start_sample: int = 0, **more: int) -> LiveMember:
@@ -72,27 +71,26 @@ class Bench:
         return member
 
     def work(self) -> None:
-        """Takes a report that is there now, or in a moment, and answers it when it is a read request."""
+        """Takes a report that is there now, or in a moment."""
         try:
-            report = self._reports.get(timeout=MOMENT_S)
+            report = self.report(MOMENT_S)
         except queue.Empty:
             self._waits += 1
             assert self._waits < PATIENCE_S / MOMENT_S
             return
         self._waits = 0
-        if not isinstance(report, ReadRequest):
+        if report is not None:
             self.reported.setdefault(report.session, []).append(report)
-            return
-        offset, length = report.offset, min(report.length, 8192)
+
+    def answer(self, request: ReadRequest) -> Data | DataFailed:
+        offset, length = request.offset, min(request.length, 8192)
         for at in [at for at in self.titles if at < offset + length]:
             self.live.deliver(TitleAt(STATION, SHARED_SOURCE, at, self.titles.pop(at)))
-        if self._failure is None:
-            start = offset % len(self._data)
-            self.live.deliver(Data(STATION, SHARED_SOURCE, offset, self._data[start : start + length]))
-        elif part := self._data[offset : offset + length]:
-            self.live.deliver(Data(STATION, SHARED_SOURCE, offset, part))
-        else:
-            self.live.deliver(DataFailed(STATION, SHARED_SOURCE, offset, self._failure))
+        start = offset % len(self._data) if self._failure is None else offset
+        part = self._data[start : start + length]
+        if part or self._failure is None:
+            return Data(STATION, SHARED_SOURCE, offset, part)
+        return DataFailed(STATION, SHARED_SOURCE, offset, self._failure)
 
     def told(self, session: int, kind: type[_R]) -> _R:
         """Waits for a report to a session."""

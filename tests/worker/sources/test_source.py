@@ -5,7 +5,7 @@ import queue
 import resource
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -42,23 +42,42 @@ from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
 
 
-def services_with(report: Callable[[CursorReport], None], note: Callable[[int, int], None]) -> SourceServices:
-    """A slot to decode and two to open, with two threads."""
-    threads = DecodeThreads()
-    threads.add(2)
-    return SourceServices(
-        decoding=DecodeScheduler(range(1), note),
-        opening=DecodeScheduler(range(1, 3), note),
-        threads=threads,
-        report=report,
-        pcm_decoded=lambda session: None,
-        note=note,
-        errors=OwnErrors(),
-        memory=MemoryBudget(resource.RLIM_INFINITY),
-    )
+class SourceReports:
+    """What sources need, with a slot to decode and two to open, and what they report. `source` is the one that reads,
+    `answer` what it gets."""
+
+    source: DecodingSource
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
+        self.noted: dict[int, int] = {}
+        note, threads = self.noted.__setitem__, DecodeThreads()
+        threads.add(2)
+        self.services = SourceServices(
+            decoding=DecodeScheduler(range(1), note),
+            opening=DecodeScheduler(range(1, 3), note),
+            threads=threads,
+            report=self._reports.put,
+            pcm_decoded=lambda session: None,
+            note=note,
+            errors=OwnErrors(),
+            memory=MemoryBudget(resource.RLIM_INFINITY),
+            now_s=now_s,
+        )
+
+    def answer(self, request: ReadRequest) -> Data | DataFailed:
+        raise NotImplementedError
+
+    def report(self, patience_s: float = PATIENCE_S) -> CursorReport | None:
+        """The next one; None for a read request, which is answered. Raises `queue.Empty` when there is none."""
+        report = self._reports.get(timeout=patience_s)
+        if not isinstance(report, ReadRequest):
+            return report
+        self.source.deliver(self.answer(report))
+        return None
 
 
-class Bench:
+class Bench(SourceReports):
     """A source with its node, which answers every read request; after the data with `failure`, if there is one."""
 
     def __init__(
@@ -72,38 +91,29 @@ class Bench:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """The node says once that a part has ended at each of `part_ends`."""
+        super().__init__(now_s)
         self._data = data
         self._part_ends = list(part_ends)
         self._failure = failure
         self.most_bytes = DATA_CHUNK_BYTES  # in one answer
         self.answers = 0
         self.answered: Callable[[], None] = lambda: None
-        self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
-        self.noted: dict[int, int] = {}
-        order = order or open_order(7, 3, len(data), is_seekable=not self._part_ends)
-        if self._part_ends:
-            order = structs.replace(order, size_bytes=None)
-        services = replace(services_with(self._reports.put, self.noted.__setitem__), now_s=now_s)
-        self.source = DecodingSource(order, None, services)
+        size_bytes = None if self._part_ends else len(data)
+        order = order or open_order(7, 3, size_bytes, is_seekable=not self._part_ends)
+        self.source = DecodingSource(order, None, self.services)
         self.source.used(order.start_sample, Use(is_current=True, is_heard=is_heard))
         self.source.start()
 
     def next_report(self) -> CursorReport:
         """The next one that is no read request."""
-        while True:
-            report = self._reports.get(timeout=PATIENCE_S)
-            if not isinstance(report, ReadRequest):
-                return report
-            self._answer(report)
+        while (report := self.report()) is None:
+            pass
+        return report
 
     def answer_requests(self) -> None:
         """Answers a read request that is there now, or in a moment."""
-        try:
-            report = self._reports.get(timeout=0.01)
-        except queue.Empty:
-            return
-        if isinstance(report, ReadRequest):
-            self._answer(report)
+        with suppress(queue.Empty):
+            self.report(0.01)
 
     def played(self, up_to: int = 2 * SAMPLE_RATE_HZ) -> PcmStore:
         """The sound of a source that is opened and decoded to its end, which must be behind `up_to`."""
@@ -112,7 +122,7 @@ class Bench:
         assert isinstance(self.next_report(), Decoded)
         return self.source.cursor.store
 
-    def _answer(self, request: ReadRequest) -> None:
+    def answer(self, request: ReadRequest) -> Data | DataFailed:
         part_end = next((end for end in self._part_ends if end >= request.offset), None)
         part = self._data[request.offset : part_end][: min(request.length, self.most_bytes)]
         if part_end is not None and not part:
@@ -120,9 +130,8 @@ class Bench:
         self.answers += 1
         self.answered()
         if part or self._failure is None:
-            self.source.deliver(Data(7, 3, request.offset, part))
-        else:
-            self.source.deliver(DataFailed(7, 3, request.offset, self._failure))
+            return Data(7, 3, request.offset, part)
+        return DataFailed(7, 3, request.offset, self._failure)
 
 
 def in_parts(*parts: bytes) -> Bench:
