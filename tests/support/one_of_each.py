@@ -1,40 +1,26 @@
 """An effect of each kind, and filters with some of them on."""
 
-from typing import Final
+from typing import Any, Final
 
-from tonearm.core.filters import (
-    EFFECT_KINDS,
-    ChannelMix,
-    Compressor,
-    Distortion,
-    Echo,
-    Effect,
-    Effects,
-    Filters,
-    HighPass,
-    Karaoke,
-    LowPass,
-    Rotation,
-    Tremolo,
-    Vibrato,
-)
+from tonearm.core import filters
 
-ONE_OF_EACH: Final[tuple[Effect, ...]] = (
-    Karaoke(),
-    LowPass(),
-    LowPass(frequency_hz=800.0),
-    HighPass(),
-    ChannelMix(0.5, 0.5, 0.5, 0.5),
-    Tremolo(),
-    Vibrato(),
-    Rotation(0.2),
-    Distortion(sin_scale=2.0),
-    Echo(130.0, 0.5, 0.5),
-    Compressor(),
+ONE_OF_EACH: Final[tuple[filters.Effect, ...]] = (
+    filters.Karaoke(),
+    filters.LowPass(),
+    filters.LowPass(frequency_hz=800.0),
+    filters.HighPass(),
+    filters.ChannelMix(0.5, 0.5, 0.5, 0.5),
+    filters.Tremolo(),
+    filters.Vibrato(),
+    filters.Rotation(0.2),
+    filters.Distortion(sin_scale=2.0),
+    filters.Echo(130.0, 0.5, 0.5),
+    filters.Compressor(),
 )
 
 
-def filters_with(*effects: Effect, volume: float = 1.0) -> Filters:
+def filters_with(*effects: filters.Effect, volume: float = 1.0) -> filters.Filters:
     """With these effects on; of two of one kind the last one."""
-    names = {kind: name for name, kind in EFFECT_KINDS.items()}
-    return Filters(volume=volume, effects=Effects(**{names[type(effect)]: effect for effect in effects}))  # type: ignore[arg-type]
+    names = {kind: name for name, kind in filters.EFFECT_KINDS.items()}
+    on: Any = {names[type(effect)]: effect for effect in effects}
+    return filters.Filters(volume=volume, effects=filters.Effects(**on))
