@@ -19,6 +19,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from tests.support.kept_audio import kept
+from tests.support.pieces import Mp4, box, boxes
 
 Signal = npt.NDArray[np.float64]
 
@@ -193,27 +194,16 @@ def m4a(signal: Signal, rate_hz: int = 44_100, *, codec: str = "aac", index_firs
 def itunes_m4a(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
     """An M4A as iTunes writes it: a tag tells the encoder's delay and filling, and there is no edit list."""
     frame = 1024
-    file = bytearray(m4a(signal, rate_hz, index_first=False, **more))
-    index_at, times, edits = (file.index(kind) - 4 for kind in (b"moov", b"stts", b"edts"))
-    file[edits + 4 : edits + 8] = b"free"
-    (entries,) = struct.unpack_from(">I", file, times + 12)
-    packets = 0
-    for entry in range(times + 16, times + 16 + 8 * entries, 8):
-        packets += struct.unpack_from(">I", file, entry)[0]
-        struct.pack_into(">I", file, entry + 4, frame)
-    struct.pack_into(">I", file, file.index(b"mdhd") + 20, packets * frame)
+    mp4 = Mp4(m4a(signal, rate_hz, index_first=False, **more))
+    mp4[b"trak"].inside.remove(mp4[b"edts"])
+    packets = sum(count for count, _ in struct.iter_unpack(">II", mp4[b"stts"].body[8:]))
+    mp4[b"stts"].body = bytearray(struct.pack(">IIII", 0, 1, packets, frame))
+    mp4[b"mdhd"].body[16:20] = (packets * frame).to_bytes(4, "big")
     filling = packets * frame - frame - len(signal)
     told = f" {0:08X} {frame:08X} {filling:08X} {len(signal):016X}" + f" {0:08X}" * 8
-    tag = box(
-        b"----",
-        box(b"mean", bytes(4), b"com.apple.iTunes"),
-        box(b"name", bytes(4), b"iTunSMPB"),
-        box(b"data", struct.pack(">II", 1, 0), told.encode()),
-    )
-    handler = box(b"hdlr", bytes(8), b"mdirappl", bytes(9))
-    tags = box(b"udta", box(b"meta", bytes(4), handler, box(b"ilst", tag)))
-    struct.pack_into(">I", file, index_at, len(file) - index_at + len(tags))
-    return bytes(file) + tags
+    parts = (b"mean", bytes(4) + b"com.apple.iTunes"), (b"name", bytes(4) + b"iTunSMPB")
+    data = box(b"data", struct.pack(">II", 1, 0), told.encode())
+    return mp4.with_tags(box(b"----", *(box(*part) for part in parts), data))
 
 
 def video_without_sound(seconds: float = 1.0) -> bytes:
@@ -307,31 +297,24 @@ def long_book(hours: int, *, index_first: bool) -> bytes:
         sizes[start : start + loud] = np.tile(np.array([len(one) for one in frames], np.uint32), turns)[:loud]
         at = start + loud
     parts.append(silence[0] * (count - at))
-    sample = m4a(tone(300, 0.5, rate_hz, channels=1), rate_hz)
-    description = sample[sample.index(b"stsd") + 4 : sample.index(b"stts") - 4]
-    per_chunk = 43
+    mp4 = Mp4(m4a(tone(300, 0.5, rate_hz, channels=1), rate_hz, index_first=False))
+    per_chunk, length_ms = 43, round(count * frame / rate_hz * 1000)
     firsts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])[:-1][::per_chunk]
-    duration = count * frame
-    handler = box(b"hdlr", bytes(8) + b"soun" + bytes(13))
-    head = struct.pack(">IQQIQI", 1 << 24, 0, 0, rate_hz, duration, 0x55C40000)
+    chunks = [(1, per_chunk, 1)] + ([(len(firsts), count % per_chunk, 1)] if count % per_chunk else [])
+    tables = {
+        b"stsd": bytes(mp4[b"stsd"].body),
+        b"stts": struct.pack(">IIII", 0, 1, count, frame),
+        b"stsc": struct.pack(">II", 0, len(chunks)) + b"".join(struct.pack(">III", *chunk) for chunk in chunks),
+        b"stsz": struct.pack(">III", 0, 0, count) + sizes.astype(">u4").tobytes(),
+    }
+    mp4[b"mvhd"].body[16:20] = mp4[b"tkhd"].body[20:24] = length_ms.to_bytes(4, "big")
+    mp4[b"mdhd"].body[:] = struct.pack(">IQQIQI", 1 << 24, 0, 0, rate_hz, count * frame, 0x55C40000)
+    mp4[b"elst"].body[:] = struct.pack(">IIIiI", 0, 1, length_ms, frame, 1 << 16)
 
     def index(data_at: int) -> bytes:
-        chunks = [(1, per_chunk)] + ([(len(firsts), count % per_chunk)] if count % per_chunk else [])
-        boxes = box(
-            b"stbl",
-            box(b"stsd", description),
-            box(b"stts", struct.pack(">IIII", 0, 1, count, frame)),
-            box(b"stsc", struct.pack(">II", 0, len(chunks)), *(struct.pack(">III", *chunk, 1) for chunk in chunks)),
-            box(b"stsz", struct.pack(">III", 0, 0, count), sizes.astype(">u4").tobytes()),
-            box(b"stco", struct.pack(">II", 0, len(firsts)), (firsts + data_at).astype(">u4").tobytes()),
-        )
-        data = box(b"dinf", box(b"dref", struct.pack(">II", 0, 1), box(b"url ", struct.pack(">I", 1))))
-        media = box(b"mdia", box(b"mdhd", head), handler, box(b"minf", box(b"smhd", bytes(8)), data, boxes))
-        length_ms = round(duration / rate_hz * 1000)
-        track = struct.pack(">IIIIII", 7, 0, 0, 1, 0, length_ms) + bytes(60)
-        edits = box(b"edts", box(b"elst", struct.pack(">IIIiI", 0, 1, length_ms, frame, 1 << 16)))
-        movie = struct.pack(">IIIII", 0, 0, 0, 1000, length_ms) + struct.pack(">IH", 1 << 16, 256) + bytes(74)
-        return box(b"moov", box(b"mvhd", movie), box(b"trak", box(b"tkhd", track), edits, media))
+        tables[b"stco"] = struct.pack(">II", 0, len(firsts)) + (firsts + data_at).astype(">u4").tobytes()
+        mp4[b"stbl"].inside = list(boxes(b"".join(box(*table) for table in tables.items())))
+        return mp4[b"moov"].to_bytes()
 
     kind = box(b"ftyp", b"M4B \0\0\0\0isomM4B ")
     data = b"".join(parts)
@@ -347,8 +330,3 @@ def _book_frames(frequency_hz: float) -> list[bytes]:
     file = encoded("mp4", "aac", signal, 44_100, bit_rate=16_000)
     with av.open(io.BytesIO(file), "r") as opened:
         return [bytes(packet) for packet in opened.demux(audio=0) if packet.size][10:-10]
-
-
-def box(kind: bytes, *parts: bytes) -> bytes:
-    """A box of MP4 (ISO 14496-12, 4.2)."""
-    return struct.pack(">I4s", 8 + sum(map(len, parts)), kind) + b"".join(parts)

@@ -5,7 +5,8 @@ import struct
 import zlib
 from typing import Final
 
-from tests.support.audio_files import Signal, box, flac, id3, m4a, mp3, opus
+from tests.support.audio_files import Signal, flac, id3, m4a, mp3, opus
+from tests.support.pieces import Mp4, box
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:
@@ -52,11 +53,5 @@ def mp3_with(signal: Signal, picture: bytes) -> bytes:
 
 def m4a_with(signal: Signal, picture: bytes, *, kind: int = 14) -> bytes:
     """An iTunes `covr` item in a file whose index is at its end, so that no offset changes. 14 is PNG, 13 JPEG."""
-    file = m4a(signal, index_first=False)
     data = box(b"data", struct.pack(">II", kind, 0) + picture)
-    items = box(b"ilst", box(b"covr", data))
-    handler = box(b"hdlr", bytes(8) + b"mdirappl" + bytes(9))
-    extra = box(b"udta", box(b"meta", bytes(4) + handler + items))
-    start = file.rindex(b"moov") - 4
-    size = int.from_bytes(file[start : start + 4], "big")
-    return file[:start] + struct.pack(">I", size + len(extra)) + file[start + 4 : start + size] + extra
+    return Mp4(m4a(signal, index_first=False)).with_tags(box(b"covr", data))

@@ -7,13 +7,14 @@ The pieces are pages of Ogg, elements of WebM, boxes of MP4, chunks of WAV, and 
 import io
 import random
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import av
 
-from tests.support.audio_files import box, encoded, music
+from tests.support.audio_files import encoded, music
+from tests.support.pieces import Piece, Place, boxes, joined, places
 from tonearm.core.file_formats import OGG_CHECKSUM_AT, OGG_PATTERN, ogg_checksum
 
 # Ogg and WebM are what is passed through, so most that can go wrong lies there.
@@ -55,7 +56,7 @@ def strange_file(seed: int) -> StrangeFile:
     for oddity in done:
         oddity(dice, ending, pieces)
     oddities = [oddity.__name__.strip("_") for oddity in done]
-    data = bytearray(b"".join(piece.to_bytes() for piece in pieces))
+    data = bytearray(joined(pieces))
     if dice.one_in(4):
         oddities.append("damaged")
         _damage(dice, data)
@@ -119,21 +120,6 @@ def _ordinary_file(ending: str, number: int) -> bytes:
 # Their pieces
 
 
-class Piece:
-    """`kind` tells which others are like it. It has a body, or others inside; `write` makes bytes of it."""
-
-    def __init__(
-        self, kind: bytes, body: bytes, write: Callable[[bytes], bytes] = bytes, inside: "list[Piece] | None" = None
-    ) -> None:
-        self.kind = kind
-        self.body = bytearray(body)
-        self.inside = inside or []
-        self._write = write
-
-    def to_bytes(self) -> bytes:
-        return self._write(b"".join(piece.to_bytes() for piece in self.inside) if self.inside else bytes(self.body))
-
-
 def _pieces(ending: str, file: bytes) -> list[Piece]:
     match ending:
         case "ogg":
@@ -142,7 +128,7 @@ def _pieces(ending: str, file: bytes) -> list[Piece]:
         case "webm":
             return list(_elements(file))
         case "mp4":
-            return list(_boxes(file))
+            return list(boxes(file))
         case "wav":
             return [Piece(b"head", file[:12]), *_chunks(file[12:])]
         case _:
@@ -162,7 +148,6 @@ def _page(page: bytes) -> bytes:
 _WITH_ELEMENTS: Final = frozenset(
     map(bytes.fromhex, ("18538067", "1a45dfa3", "1549a966", "1654ae6b", "ae", "e1", "1f43b675", "a0", "1c53bb6b", "bb"))
 )
-_WITH_BOXES: Final = frozenset(b"moov trak mdia minf stbl edts mvex moof traf".split())
 
 
 def _elements(data: bytes) -> Iterator[Piece]:
@@ -181,15 +166,6 @@ def _elements(data: bytes) -> Iterator[Piece]:
 def _element(kind: bytes, width: int, body: bytes) -> bytes:
     width = width if len(body) < (1 << 7 * width) - 1 else 8
     return kind + (len(body) | 1 << 7 * width).to_bytes(width, "big") + body
-
-
-def _boxes(data: bytes) -> Iterator[Piece]:
-    at = 0
-    while at < len(data):
-        size, kind = struct.unpack_from(">I4s", data, at)
-        body = data[at + 8 : at + size]
-        yield Piece(kind, body, partial(box, kind), list(_boxes(body)) if kind in _WITH_BOXES else [])
-        at += size
 
 
 def _chunks(data: bytes) -> Iterator[Piece]:
@@ -216,31 +192,23 @@ _NUMBERS: Final = {
 }
 _IN_BYTES: Final = tuple((at, 1) for at in range(48))
 
-_Place = tuple[list[Piece], int]
 
-
-def _alike(dice: Dice, pieces: list[Piece]) -> list[_Place]:
-    """All pieces of one kind, with the list that each is in."""
-    places = list(_places(pieces))
+def _alike(dice: Dice, pieces: list[Piece]) -> list[Place]:
+    """All pieces of one kind."""
+    all_of_them = list(places(pieces))
     if dice.one_in(2):
-        parts, at = dice.choice(places)
+        parts, at = dice.choice(all_of_them)
         kind = parts[at].kind
     else:
-        kind = dice.choice(sorted({parts[at].kind for parts, at in places}))
-    return [(parts, at) for parts, at in places if parts[at].kind == kind]
+        kind = dice.choice(sorted({parts[at].kind for parts, at in all_of_them}))
+    return [(parts, at) for parts, at in all_of_them if parts[at].kind == kind]
 
 
-def _places(pieces: list[Piece]) -> Iterator[_Place]:
-    for at, piece in enumerate(pieces):
-        yield pieces, at
-        yield from _places(piece.inside)
-
-
-def _some(dice: Dice, places: Sequence[_Place]) -> Sequence[_Place]:
+def _some(dice: Dice, alike: Sequence[Place]) -> Sequence[Place]:
     """One of them, the last one, a third of them, or all from one on."""
-    first = dice.randrange(len(places))
-    some = [place for place in places if dice.one_in(3)]
-    return dice.choice((places[first : first + 1], places[-1:], some, places[first:]))
+    first = dice.randrange(len(alike))
+    some = [place for place in alike if dice.one_in(3)]
+    return dice.choice((alike[first : first + 1], alike[-1:], some, alike[first:]))
 
 
 def _lost(dice: Dice, ending: str, pieces: list[Piece]) -> None:
@@ -267,8 +235,8 @@ def _empty(dice: Dice, ending: str, pieces: list[Piece]) -> None:
 
 def _number(dice: Dice, ending: str, pieces: list[Piece]) -> None:
     """Another one, or one that is more or less by the same in all that follow."""
-    places = _alike(dice, pieces)
-    length = max(len(parts[at].body) for parts, at in places)
+    alike = _alike(dice, pieces)
+    length = max(len(parts[at].body) for parts, at in alike)
     fields = [(0, length)] if length <= 8 else [field for field in _NUMBERS.get(ending, _IN_BYTES) if field[0] < length]
     start, width = dice.choice(fields)
     order: Literal["little", "big"] = "little" if ending in ("ogg", "wav") else "big"
@@ -276,7 +244,7 @@ def _number(dice: Dice, ending: str, pieces: list[Piece]) -> None:
     other = dice.choice((0, 0, 1, most - 1, most - 2, most // 2, most // 2 - 1, most // 4, dice.randrange(most)))
     by = dice.choice((1, 312, 960, 1_000, 48_000, 30_000, _HOUR, _HOUR)) * dice.choice((1, 1, -1))
     is_sum = dice.one_in(2)
-    for parts, at in _some(dice, places):
+    for parts, at in _some(dice, alike):
         body = parts[at].body
         before = int.from_bytes(body[start : start + width], order)
         body[start : start + width] = ((before + by if is_sum else other) % most).to_bytes(width, order)
@@ -289,7 +257,7 @@ def _from_elsewhere(dice: Dice, ending: str, pieces: list[Piece]) -> None:
         pieces += others
         return
     parts, at = dice.choice(_alike(dice, pieces))
-    alike = [those[there] for those, there in _places(others) if those[there].kind == parts[at].kind]
+    alike = [those[there] for those, there in places(others) if those[there].kind == parts[at].kind]
     if ending == "ogg":
         for page in alike:
             page.body[14:18] = parts[at].body[14:18]  # of the same stream
