@@ -1,6 +1,5 @@
 """One live stream for several sessions, without a process around it: what each gets, and what it costs the others."""
 
-import queue
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TypeVar
@@ -11,7 +10,6 @@ from msgspec import structs
 
 from tests.support.audio_files import encoded, live_mp3, music, opus, tone, vorbis
 from tests.support.decoder_driver import open_order
-from tests.support.eventually import PATIENCE_S
 from tests.support.media_files import loudest_hz, samples_of
 from tests.worker.sources.test_source import SourceReports
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -39,7 +37,6 @@ STATION = 7
 LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "lost", "x")
 # What may lie ahead of the session that needs most: a step is whole.
 MOST_AHEAD = AHEAD_SAMPLES + DECODED_STEP_SAMPLES
-MOMENT_S = 0.01
 
 
 @cache
@@ -54,10 +51,7 @@ class Bench(SourceReports):
         super().__init__()
         self._data = data or station()
         self._failure = failure
-        self.reported: dict[int, list[CursorReport]] = {}
-        self._waits = 0
         self.titles: dict[int, str] = {}  # by the offset of the station's bytes
-        self.used: dict[LiveMember, int] = {}
         order = open_order(STATION, SHARED_SOURCE, None, is_seekable=False, is_live=True)
         self.live = self.source = LiveSource(structs.replace(order, is_shared=True), self.services)
         self.live.start()
@@ -65,22 +59,9 @@ class Bench(SourceReports):
     def join(self, session: int, start_sample: int = 0, **more: int) -> LiveMember:
         order = open_order(session, 3, None, start_sample=start_sample, is_seekable=False, is_live=True)
         member = LiveMember(structs.replace(order, joins=STATION, **more), self.live, self.services)
-        self.used[member] = start_sample
         member.used(start_sample, Use(is_current=True))
         member.start()
         return member
-
-    def work(self) -> None:
-        """Takes a report that is there now, or in a moment."""
-        try:
-            report = self.report(MOMENT_S)
-        except queue.Empty:
-            self._waits += 1
-            assert self._waits < PATIENCE_S / MOMENT_S
-            return
-        self._waits = 0
-        if report is not None:
-            self.reported.setdefault(report.session, []).append(report)
 
     def answer(self, request: ReadRequest) -> Data | DataFailed:
         offset, length = request.offset, min(request.length, 8192)
@@ -94,7 +75,7 @@ class Bench(SourceReports):
 
     def told(self, session: int, kind: type[_R]) -> _R:
         """Waits for a report to a session."""
-        while not (found := [one for one in self.reported.get(session, []) if isinstance(one, kind)]):
+        while not (found := [one for one in self.reported[session] if isinstance(one, kind)]):
             self.work()
         return found[0]
 
@@ -105,14 +86,11 @@ class Bench(SourceReports):
 
     def play(self, member: LiveMember, samples: int) -> bytes:
         """What a session renders next."""
-        start = self.used[member]
-        pcm = b""
-        while len(pcm) < samples * SAMPLE_BLOCK_BYTES:
-            at = self.used[member]
-            count = min(SAMPLE_RATE_HZ // 5, start + samples - at)
+        end, pcm = member.cursor.used_up_to + samples, b""
+        while (at := member.cursor.used_up_to) < end:
+            count = min(SAMPLE_RATE_HZ // 5, end - at)
             pcm += self.decoded(member, at + count).read(at, count)
             member.cursor.store.release_before(at + count)
-            self.used[member] = at + count
             member.used(at + count, Use(is_current=True))
         return pcm
 
@@ -136,7 +114,7 @@ def test_a_later_session_begins_with_what_the_others_are_about_to_hear_in_number
     began_at = heard.find(pcm) // SAMPLE_BLOCK_BYTES  # in the first one's numbers
     assert began_at > 3 * SAMPLE_RATE_HZ - MOST_AHEAD
     # It may have used all that was decoded, to the sample; and each piece is given to one after the other.
-    ahead = bench.decoded(first, bench.used[first] + 1).pieces()
+    ahead = bench.decoded(first, first.cursor.used_up_to + 1).pieces()
     newest, _ = ahead[-1]
     also_ahead = bench.decoded(later, 1000 + newest + 1 - began_at).pieces()
     assert {id(pcm) for _, pcm in ahead} <= {id(pcm) for _, pcm in also_ahead}, "the memory is shared"
@@ -147,8 +125,8 @@ def test_the_session_that_needs_most_is_decoded_for_and_the_others_have_no_more_
     bench.play(first, SAMPLE_RATE_HZ)
     # It stands in front of the other one, which it may not hold up.
     bench.play(second, 6 * SAMPLE_RATE_HZ)
-    assert first.cursor.store.end - bench.used[first] > 4 * SAMPLE_RATE_HZ
-    assert second.cursor.store.end - bench.used[second] <= MOST_AHEAD
+    assert first.cursor.store.end - first.cursor.used_up_to > 4 * SAMPLE_RATE_HZ
+    assert second.cursor.store.end - second.cursor.used_up_to <= MOST_AHEAD
 
 
 def test_who_falls_far_behind_keeps_what_it_has_and_goes_on_with_what_is_new(bench: Bench) -> None:
@@ -235,8 +213,7 @@ def test_the_loss_of_the_stream_reaches_each_after_its_sound_and_who_comes_then_
     for member in members:
         bench.play(member, 3 * SAMPLE_RATE_HZ)
     for member in members:
-        bench.used[member] = 4 * SAMPLE_RATE_HZ
-        member.used(bench.used[member], Use(is_current=True))
+        member.used(4 * SAMPLE_RATE_HZ, Use(is_current=True))
     for session, member in enumerate(members, 1):
         report = bench.told(session, Failed)
         assert (report.failure.code, report.gave_audio) == (FailureCode.CONNECTION_LOST, True)
@@ -273,7 +250,6 @@ def test_a_seek_goes_on_where_it_is(bench: Bench) -> None:
     bench.told(1, SeekRefused)
     assert left.store.end >= SAMPLE_RATE_HZ
     assert member.cursor.store.start == SAMPLE_RATE_HZ
-    bench.used[member] = member.cursor.store.start
     assert bench.play(member, SAMPLE_RATE_HZ) == bench.play(other, 2 * SAMPLE_RATE_HZ)[-SAMPLE_RATE_HZ * 4 :]
 
 

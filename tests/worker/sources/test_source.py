@@ -4,8 +4,8 @@ import itertools
 import queue
 import resource
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -41,6 +41,8 @@ from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
 
+MOMENT_S = 0.01
+
 
 class SourceReports:
     """What sources need, with a slot to decode and two to open, and what they report. `source` is the one that reads,
@@ -50,6 +52,8 @@ class SourceReports:
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
+        self.reported: defaultdict[int, list[CursorReport]] = defaultdict(list)  # by session, but for read requests
+        self._waits = 0
         self.noted: dict[int, int] = {}
         note, threads = self.noted.__setitem__, DecodeThreads()
         threads.add(2)
@@ -68,13 +72,19 @@ class SourceReports:
     def answer(self, request: ReadRequest) -> Data | DataFailed:
         raise NotImplementedError
 
-    def report(self, patience_s: float = PATIENCE_S) -> CursorReport | None:
-        """The next one; None for a read request, which is answered. Raises `queue.Empty` when there is none."""
-        report = self._reports.get(timeout=patience_s)
-        if not isinstance(report, ReadRequest):
-            return report
-        self.source.deliver(self.answer(report))
-        return None
+    def work(self) -> None:
+        """Takes a report that is there now, or in a moment. A read request is answered."""
+        try:
+            report = self._reports.get(timeout=MOMENT_S)
+        except queue.Empty:
+            self._waits += 1
+            assert self._waits < PATIENCE_S / MOMENT_S
+            return
+        self._waits = 0
+        if isinstance(report, ReadRequest):
+            self.source.deliver(self.answer(report))
+        else:
+            self.reported[report.session].append(report)
 
 
 class Bench(SourceReports):
@@ -105,15 +115,9 @@ class Bench(SourceReports):
         self.source.start()
 
     def next_report(self) -> CursorReport:
-        """The next one that is no read request."""
-        while (report := self.report()) is None:
-            pass
-        return report
-
-    def answer_requests(self) -> None:
-        """Answers a read request that is there now, or in a moment."""
-        with suppress(queue.Empty):
-            self.report(0.01)
+        while not self.reported[7]:
+            self.work()
+        return self.reported[7].pop(0)
 
     def played(self, up_to: int = 2 * SAMPLE_RATE_HZ) -> PcmStore:
         """The sound of a source that is opened and decoded to its end, which must be behind `up_to`."""
@@ -159,14 +163,14 @@ def test_hardly_anything_is_decoded_ahead_until_somebody_listens_and_then_a_fixe
     bench.next_report()
     store = bench.source.cursor.store
     while not store.end:
-        bench.answer_requests()
+        bench.work()
     for _ in range(10):  # it would ask for more at once
-        bench.answer_requests()
+        bench.work()
     assert store.end <= 2 * DECODED_STEP_SAMPLES
     for used in range(0, 3 * SAMPLE_RATE_HZ, SAMPLE_RATE_HZ // 2):
         bench.source.used(used, Use(is_current=True))
         while store.end < used + AHEAD_SAMPLES - DECODED_STEP_SAMPLES:
-            bench.answer_requests()
+            bench.work()
         assert store.end <= used + AHEAD_SAMPLES + DECODED_STEP_SAMPLES
     bench.source.drop()
 
