@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.support.audio_files import Signal
-from tonearm.core.failure import PlayError
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.reading.reader import MediaReader
 
@@ -64,6 +64,29 @@ class EndlessReader(UnseekableReader):
 
     def read(self, n: int) -> bytes:
         return super().read(n) or (self._then * (n // len(self._then) + 1))[:n]
+
+
+LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again."))
+
+
+class FailingReader(io.BytesIO):
+    """A file whose reading fails at a position, with an error of its own."""
+
+    def __init__(self, file: bytes, fail_at: int, error: Exception = LOST, *, can_jump: bool = True) -> None:
+        super().__init__(file)
+        self._can_jump = can_jump
+        self._fail_at = fail_at
+        self._error = error
+        self.reads_after_failure = -1
+
+    def read(self, n: int | None = -1, /) -> bytes:
+        if self.reads_after_failure >= 0 or self.tell() >= self._fail_at:
+            self.reads_after_failure += 1
+            raise self._error
+        return super().read(min(n or 0, self._fail_at - self.tell()))
+
+    def seekable(self) -> bool:
+        return self._can_jump
 
 
 def open_bytes(

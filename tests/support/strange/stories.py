@@ -23,6 +23,9 @@ GOOD_HZ: Final = 1000
 _GOOD_FRAMES: Final = 10
 _BIN: Final = GOOD_HZ // 50  # of a frame's spectrum
 _FORMS: Final = ("format=opus", "format=opus&bitrate=96000", "mp3", "ogg", "format=opus&bitrate=24000")
+_CROSSFADES: Final = [{"durationMs": ms, "onSkip": skips} for ms in (0, 20, 500, 12_000) for skips in (True, False)]
+_DUCKINGS: Final = [{"duckDb": gain_db, "fadeMs": ms} for gain_db in (0, -12, -60) for ms in (0, 150)]
+_POSITIONS: Final = (0, 1, 20, 500, 1234, 1900, 10_000, 3_600_000)
 _FILTERS: Final[tuple[dict[str, Any], ...]] = (
     {"volume": 0.0},
     {"volume": 5.0},
@@ -61,7 +64,6 @@ class Story:
         self.files: list[StrangeFile] = []
         self.done: list[str] = []
         self.frames = self.passed_frames = 0
-        self._has_overlays = False
         self._node = node
         self._server = server
         self._session = session
@@ -88,13 +90,15 @@ class Story:
             ears += [await listeners.enter_async_context(self._ear(form)) for form in forms]
             for _ in range(dice.randint(2, 7)):
                 await self._pass_time(dice.choice((0, 1, 5, 20, 40, 60)))
-                await self._act(path)
+                act = dice.choice(_ACTS)
+                method, below, body = act(self, dice)
+                await self._order(method, path + below, body)
             await self._pass_time(20)
             await self._plays_the_good_file(path, pcm)
         await self._order("DELETE", path)
         for ear in ears:
             if isinstance(ear, SocketEar):
-                ear.hears_overlays = self._has_overlays
+                ear.hears_overlays = any("/overlays {" in line for line in self.done)
             await asyncio.to_thread(ear.check)
             if isinstance(ear, SocketEar):
                 self.frames += ear.checked_frames
@@ -121,7 +125,7 @@ class Story:
         (self._node.folder / name).write_bytes(file.data)
         return name
 
-    def _track(self) -> dict[str, Any]:
+    def track(self) -> dict[str, Any]:
         """Whole, or a part."""
         track: dict[str, Any] = {"uri": self._file()}
         if self._dice.one_in(3):
@@ -130,37 +134,8 @@ class Story:
             track["endMs"] = track.get("startMs", 0) + self._dice.choice((1, 20, 500, 1000, 3_600_000))
         return track
 
-    async def _act(self, path: str) -> None:
-        dice = self._dice
-        match dice.randrange(16):
-            case 0 | 1:
-                position = dice.choice((0, 1, 20, 500, 1234, 1900, 10_000, 3_600_000))
-                await self._order("PATCH", f"{path}/position", {"position": position})
-            case 2:
-                await self._order("PATCH", f"{path}/position", {"offset": dice.choice((-500, -20, 1, 333, 700, 10**7))})
-            case 3 | 4:
-                await self._order("PUT", f"{path}/track", self._track())
-            case 5 | 6 | 7:
-                await self._order(
-                    "POST", f"{path}/queue", {"tracks": [self._track() for _ in range(dice.randint(1, 3))]}
-                )
-            case 8:
-                await self._order("POST", f"{path}/skip")
-            case 9:
-                await self._order("PATCH", f"{path}/loop", {"mode": dice.choice(("none", "track", "queue"))})
-            case 10 | 11 if not self._is_about_opus or dice.one_in(5):
-                await self._order("PATCH", f"{path}/filters", dice.choice(_FILTERS))
-            case 12:
-                fade = {"durationMs": dice.choice((0, 20, 500, 12_000)), "onSkip": dice.one_in(2)}
-                await self._order("PATCH", f"{path}/crossfade", fade)
-            case 13:
-                self._has_overlays = True
-                overlay = self._track() | {"duckDb": dice.choice((0, -12, -60)), "fadeMs": dice.choice((0, 150))}
-                await self._order("POST", f"{path}/overlays", overlay)
-            case 14:
-                await self._order("POST", f"{path}/{dice.choice(('pause', 'play', 'previous'))}")
-            case _:
-                await self._order("POST", f"{path}/play")
+    def is_filtered(self) -> bool:
+        return not self._is_about_opus or self._dice.one_in(5)
 
     async def _plays_the_good_file(self, path: str, pcm: SocketEar) -> None:
         await self._order("DELETE", f"{path}/queue")
@@ -184,6 +159,22 @@ class Story:
         self.done.append(f"{method} {path or '/'}{said} -> {answer.status}")
         assert answer.status in (200, 201, 204, 404, 409, 429), answer.body
         return answer
+
+
+# Some are more often than others.
+_ACTS: Final[tuple[Callable[[Story, Dice], tuple[str, str, object]], ...]] = (
+    *(lambda _, dice: ("PATCH", "/position", {"position": dice.choice(_POSITIONS)}),) * 2,
+    lambda _, dice: ("PATCH", "/position", {"offset": dice.choice((-500, -20, 1, 333, 700, 10**7))}),
+    *(lambda story, _: ("PUT", "/track", story.track()),) * 2,
+    *(lambda story, dice: ("POST", "/queue", {"tracks": [story.track() for _ in range(dice.randint(1, 3))]}),) * 3,
+    lambda story, _: ("POST", "/skip", None),
+    lambda _, dice: ("PATCH", "/loop", {"mode": dice.choice(("none", "track", "queue"))}),
+    *(lambda story, dice: ("PATCH", "/filters", dice.choice(_FILTERS) if story.is_filtered() else {}),) * 2,
+    lambda _, dice: ("PATCH", "/crossfade", dice.choice(_CROSSFADES)),
+    lambda story, dice: ("POST", "/overlays", story.track() | dice.choice(_DUCKINGS)),
+    lambda _, dice: ("POST", f"/{dice.choice(('pause', 'play', 'previous'))}", None),
+    lambda _, dice: ("POST", "/play", None),
+)
 
 
 def _is_good(pcm: bytes) -> bool:

@@ -75,11 +75,6 @@ def test_only_frames_of_different_sizes_make_an_estimate_a_guess() -> None:
     assert [open_bytes(file).facts.is_length_guess for file in (*guesses, *others)] == [True, True, False, False, False]
 
 
-def test_without_ranges_the_length_of_an_mp3_is_guessed() -> None:
-    file = mp3(MUSIC_44)
-    assert not open_bytes(file, reader=UnseekableReader(file)).facts.is_length_exact
-
-
 def test_a_tag_of_itunes_that_another_file_left_behind_cuts_nothing() -> None:
     file = itunes_m4a(MUSIC_44)
     told = f"{len(MUSIC_44):016X}".encode()

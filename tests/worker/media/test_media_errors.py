@@ -25,14 +25,16 @@ from tests.support.audio_files import (
     wav,
 )
 from tests.support.media_files import (
+    LOST,
     EndlessReader,
+    FailingReader,
     UnseekableReader,
     decode_bytes,
     decode_rest,
     decode_until_error,
     open_bytes,
 )
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.worker.media.formats import limit_allocation_size
 from tonearm.worker.media.media import open_media
 from tonearm.worker.reading.reader import MediaReader
@@ -135,28 +137,6 @@ def test_sound_that_becomes_only_bad_packets_ends_as_corrupt_after_what_was_good
         media.decode(4800)
 
 
-class FailingReader(io.BytesIO):
-    """A file whose reading fails at a position, with an error of its own."""
-
-    def __init__(self, file: bytes, fail_at: int, error: Exception, *, can_jump: bool = True) -> None:
-        super().__init__(file)
-        self._can_jump = can_jump
-        self._fail_at = fail_at
-        self._error = error
-        self.reads_after_failure = -1
-
-    def read(self, n: int | None = -1, /) -> bytes:
-        if self.reads_after_failure >= 0 or self.tell() >= self._fail_at:
-            self.reads_after_failure += 1
-            raise self._error
-        return super().read(min(n or 0, self._fail_at - self.tell()))
-
-    def seekable(self) -> bool:
-        return self._can_jump
-
-
-LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again."))
-
 ALL_KINDS: dict[str, Callable[[], bytes]] = {
     "mp3": lambda: mp3(music(4.0, 44_100)),
     "flac": lambda: flac(music(4.0)),
@@ -175,7 +155,7 @@ def file_of(kind: str) -> bytes:
 @pytest.mark.parametrize("fail_at", [0, 10, 5000])
 def test_an_error_of_the_reader_while_opening_comes_out_unchanged(kind: str, fail_at: int) -> None:
     file = file_of(kind)
-    reader = FailingReader(file, fail_at, LOST)
+    reader = FailingReader(file, fail_at)
     with pytest.raises(PlayError) as caught:
         # A container may have had enough already: then it comes with the sound.
         decode_rest(open_bytes(file, reader=reader))
@@ -189,7 +169,7 @@ def test_an_error_of_the_reader_comes_after_all_that_was_there(
 ) -> None:
     """Also within what is read to open it."""
     file = file_of(kind)
-    media = open_bytes(file, reader=FailingReader(file, int(len(file) * kept), LOST, can_jump=False))
+    media = open_bytes(file, reader=FailingReader(file, int(len(file) * kept), can_jump=False))
     got, error = decode_until_error(media)
     assert error is LOST
     wanted = decode_bytes(file)
@@ -204,7 +184,7 @@ def test_an_error_of_the_reader_comes_after_all_that_was_there(
 
 def test_an_error_of_the_reader_while_jumping_comes_out_unchanged() -> None:
     file = flac(music(4.0))
-    media = open_bytes(file, reader=FailingReader(file, len(file) // 3, LOST))
+    media = open_bytes(file, reader=FailingReader(file, len(file) // 3))
     with pytest.raises(PlayError) as caught:
         media.seek(3 * 48_000)
     assert caught.value is LOST

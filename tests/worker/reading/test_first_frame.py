@@ -9,8 +9,8 @@ import av
 import pytest
 
 from tests.support.audio_files import encoded, mp3, music
-from tests.support.media_files import DrippingReader, UnseekableReader
-from tonearm.core.failure import FailureCode, PlayError, Stage
+from tests.support.media_files import DrippingReader, FailingReader, UnseekableReader
+from tonearm.core.failure import PlayError
 from tonearm.worker.reading.first_frame import MOST_SEARCHED_BYTES, from_first_frame
 
 # Codec, sample rate, channels, bitrate: MPEG 1, 2 and 2.5, of layers 2 and 3, and ADTS.
@@ -109,15 +109,8 @@ def test_the_end_comes_before_a_frame_is_found() -> None:
 
 
 def test_what_came_before_an_error_is_not_lost_and_the_error_comes_with_the_next_read() -> None:
-    class Ending(UnseekableReader):
-        def read(self, n: int) -> bytes:
-            data = super().read(n)
-            if not data:
-                raise PlayError.of(FailureCode.CONNECTION_LOST, Stage.READ, "gone", "Try again.")
-            return data
-
     sound = stream(*FORMS[0])[0][100:1000]
-    reader = Ending(sound)
+    reader = FailingReader(sound, len(sound))
     assert from_first_frame(reader.read(256), reader) == (0, sound)
     with pytest.raises(PlayError):
         reader.read(1)
