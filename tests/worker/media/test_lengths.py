@@ -5,18 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.audio_files import (
-    encoded,
-    id3,
-    itunes_m4a,
-    live_mp3,
-    m4a,
-    mp3,
-    music,
-    opus,
-    variable_mp3,
-    vorbis,
-)
+from tests.support.audio_files import encoded, id3, itunes_m4a, live_mp3, m4a, mp3, music, opus, variable_mp3, vorbis
 from tests.support.media_files import UnseekableReader, decode_rest, open_bytes
 from tests.support.vorbis_blocks import vorbis_with_short_blocks
 from tonearm.core.opened_source import OpenedSource

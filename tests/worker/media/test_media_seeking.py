@@ -7,16 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.support.audio_files import (
-    Signal,
-    encoded,
-    flac,
-    mp3,
-    music,
-    opus,
-    variable_mp3,
-    wav,
-)
+from tests.support.audio_files import Signal, encoded, flac, mp3, music, opus, variable_mp3, wav
 from tests.support.media_files import (
     CountingReader,
     Samples,
