@@ -12,7 +12,7 @@ import pytest
 from tests.support.audio_files import encoded, flac, m4a, mp3, music, opus, vorbis
 from tests.support.media_files import Samples, decode_bytes, decode_rest, open_bytes, samples_of
 from tests.support.packet_source import PacketSource
-from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
+from tests.support.pieces import joined, ogg_pages
 
 _GRANULE: Final = slice(6, 14)  # of a page (RFC 3533, section 6)
 
@@ -42,16 +42,12 @@ def later(file: bytes, container: str, **options: str) -> bytes:
 
 def later_pages(ogg: bytes) -> bytes:
     """An Ogg file in which the granules behind the hole are later."""
-    pages = []
-    for rest in ogg.split(b"OggS")[1:]:
-        page = bytearray(b"OggS" + rest)
-        granule = int.from_bytes(page[_GRANULE], "little")
+    pages = ogg_pages(ogg)
+    for page in pages:
+        granule = int.from_bytes(page.body[_GRANULE], "little")
         if granule > round(FROM_S * SECOND):
-            page[_GRANULE] = (granule + round(LATER_S * SECOND)).to_bytes(8, "little")
-            page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = bytes(4)
-            page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = ogg_checksum(page)
-        pages.append(page)
-    return b"".join(pages)
+            page.body[_GRANULE] = (granule + round(LATER_S * SECOND)).to_bytes(8, "little")
+    return joined(pages)
 
 
 def flac_without_frames() -> bytes:

@@ -17,7 +17,7 @@ from tests.support.media_files import (
     open_bytes,
     samples_of,
 )
-from tests.support.vorbis_blocks import in_webm, vorbis_with_short_blocks
+from tests.support.vorbis_blocks import vorbis_with_short_blocks
 from tests.worker.media.test_media_formats import AAC, LOSSLESS, LOSSY, ORIGINAL, OTHERS, at
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.frame import samples_of_ms
@@ -52,7 +52,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "aac in mpegts": lambda: encoded("mpegts", "aac", at(44_100), 44_100, codec_options=AAC),
     "vorbis": OTHERS["vorbis"][1],
     "vorbis with short blocks": lambda: vorbis_with_short_blocks(at(44_100)),
-    "vorbis in webm": lambda: in_webm(vorbis_with_short_blocks(at(44_100))),
+    "vorbis in webm": lambda: vorbis_with_short_blocks(at(44_100), "webm"),
 }
 
 
