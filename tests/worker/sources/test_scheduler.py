@@ -1,31 +1,30 @@
 """Which job gets a slot when, and how late the others are."""
 
-import threading
 import weakref
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.hand_time import HandTime
-from tonearm.worker.sources.scheduler import (
-    BEGINNING_SLACK_S,
-    DecodeScheduler,
-    DecodeThreads,
-    SlotJob,
-    UrgencyQueue,
-    Waiter,
-)
+from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, UrgencyQueue, Waiter
 
 
-class Job(Waiter):
+class Job:
+    """Its suspect is its name."""
+
     def __init__(self, suspect: int, begun: list[int]) -> None:
-        super().__init__(suspect)
-        self._begun = begun
+        self.suspect = suspect
         self.slot = -1
+        self._begun = begun
 
     def start_in(self, slot: int) -> None:
         self._begun.append(self.suspect)
         self.slot = slot
+
+
+class WaitingJob(Job, Waiter):
+    """That of a thread which waits: nobody else can run it."""
 
 
 class Jobs:
@@ -36,21 +35,25 @@ class Jobs:
         self.begun: list[int] = []
         self.suspects: dict[int, int] = {}
         self.scheduler = DecodeScheduler(range(slots), self.suspects.__setitem__, self.clock.now_s, before)
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, Any] = {}
 
     def submit(self, suspect: int, due_in_s: float = 0.0, yields_s: float = 0.0) -> None:
-        self.jobs[suspect] = Job(suspect, self.begun)
+        self.jobs[suspect] = (WaitingJob if suspect % 2 else Job)(suspect, self.begun)
         self.scheduler.submit(self.jobs[suspect], self.clock.now_s() + due_in_s, yields_s)
 
-    def end(self, suspect: int) -> None:
-        self.scheduler.release(self.jobs[suspect].slot)
+    def end(self, suspect: int, *, is_by_idle_thread: bool = False) -> None:
+        if not is_by_idle_thread:
+            self.scheduler.release(self.jobs[suspect].slot)
+        elif (following := self.scheduler.release_and_continue(self.jobs[suspect].slot)) is not None:
+            assert not isinstance(following.job, Waiter)
+            following.job.start_in(following.number)
 
 
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("submit"), st.integers(-9, 20), st.integers(0, 9)),
         st.tuples(st.just("hasten"), st.integers(0, 9), st.integers(-9, 5)),
-        st.tuples(st.just("end"), st.integers(0, 1), st.just(0)),
+        st.tuples(st.just("end"), st.integers(0, 1), st.integers(0, 1)),
         st.tuples(st.just("time"), st.integers(1, 9), st.just(0)),
         st.tuples(st.just("take"), st.just(0), st.just(0)),
     ),
@@ -82,7 +85,7 @@ def test_slots_go_by_deadline_and_yield_and_it_is_told_how_long_they_were_held_a
         elif step == "end" and running:
             suspect = sorted(running)[first % len(running)]
             del running[suspect]
-            jobs.end(suspect)
+            jobs.end(suspect, is_by_idle_thread=bool(second))
         elif step == "time":
             jobs.clock.forward(first)
             worked_s += first * len(running)
@@ -127,37 +130,3 @@ def test_what_begins_waits_while_others_are_late_and_goes_on_when_they_are_not()
     assert opening.begun == [4]
     decoding.end(1)
     assert opening.begun == [4, 3]
-
-
-class OneStep:
-    """Work that is done with its first step."""
-
-    suspect = 5
-    needs_more = False
-    yields_s = 0.0
-
-    def __init__(self) -> None:
-        self.steps = 0
-
-    def step(self) -> bool:
-        self.steps += 1
-        return False
-
-    def deadline_s(self, now_s: float) -> float:
-        return 3.0
-
-
-def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_its_job() -> None:
-    jobs, threads = Jobs(), DecodeThreads()
-    threads.add(1)
-    jobs.submit(1)
-    work, waiter, taken = OneStep(), Waiter(13), list[int]()
-    jobs.scheduler.submit(waiter, 7)
-    waiting = threading.Thread(target=lambda: taken.append(waiter.wait()))
-    waiting.start()
-    SlotJob(work, jobs.scheduler, threads, has_own_thread=False).start()
-    jobs.end(1)
-    waiting.join(10)
-    assert taken == [0]
-    assert work.steps == 1
-    threads.remove()
