@@ -13,9 +13,7 @@ def measured_by_ffmpeg(pcm: bytes) -> tuple[float, float]:
     source = graph.add_abuffer(sample_rate=48_000, format="s16", layout="stereo", time_base=Fraction(1, 48_000))
     meter = graph.add("ebur128", "peak=true:metadata=1")
     sink = graph.add("abuffersink")
-    source.link_to(meter)
-    meter.link_to(sink)
-    graph.configure()
+    graph.link_nodes(source, meter, sink).configure()
     samples = np.frombuffer(pcm, dtype="<i2").reshape(1, -1)
     frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="stereo")
     frame.sample_rate, frame.pts = 48_000, 0
