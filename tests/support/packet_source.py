@@ -44,8 +44,10 @@ class PacketSource:
         media.close()
 
 
-def taken(packets: OpusPackets) -> list[list[SourcePacket]]:
-    """All that are left, half a second at a time."""
+def taken(source: bytes | OpusPackets) -> list[list[SourcePacket]]:
+    """All that are left, or those of a file, half a second at a time."""
+    packets = open_bytes(source).take_opus_packets() if isinstance(source, bytes) else source
+    assert packets is not None, "its packets cannot be passed through"
     parts = []
     while part := packets.take(24_000):
         parts.append(part)
@@ -54,9 +56,7 @@ def taken(packets: OpusPackets) -> list[list[SourcePacket]]:
 
 def packets_in(file: bytes) -> list[bytes]:
     """The packets of an Opus file."""
-    packets = open_bytes(file).take_opus_packets()
-    assert packets is not None
-    return [packet.data for part in taken(packets) for packet in part]
+    return [packet.data for part in taken(file) for packet in part]
 
 
 def pcm_in(file: bytes) -> NDArray[np.float64]:

@@ -54,12 +54,9 @@ def test_nothing_is_decoded_before_it_is_read_and_nothing_twice() -> None:
 
 
 def test_what_was_appended_is_decoded_ahead_only_while_it_is_read() -> None:
-    file = file_in("ogg")
-    packets = open_bytes(file).take_opus_packets()
-    assert packets is not None
     decoding, prepared = CountingDecoding(2), GRANT_FRAMES * FRAME_SAMPLES
     store = PacketStore(0, decoding)
-    first, second, *more = taken(packets)
+    first, second, *more = taken(file_in("ogg"))
     first += second
     store.append_packets(first)
     store.decode_ahead(LENGTH)
@@ -99,9 +96,7 @@ def test_a_store_that_continues_another_one_has_its_sound_and_so_have_neighbours
 def test_a_broken_packet_is_silent_and_moves_nothing_and_pcm_may_follow() -> None:
     file = file_in("ogg")
     in_order = read_samples(PacketSource(file).store, 0, LENGTH).astype(np.int32)
-    packets = open_bytes(file).take_opus_packets()
-    assert packets is not None
-    whole = [packet for part in taken(packets) for packet in part]
+    whole = [packet for part in taken(file) for packet in part]
     store = PacketStore(0, CountingDecoding(2))
     store.append_packets([*whole[:50], whole[50]._replace(data=b"\xff\xff"), *whole[51:]])
     store.append(b"\1\0\2\0" * 1000)
