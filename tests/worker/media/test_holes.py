@@ -12,15 +12,11 @@ import pytest
 from tests.support.audio_files import encoded, flac, m4a, mp3, music, opus, vorbis
 from tests.support.media_files import Samples, decode_bytes, decode_rest, open_bytes, samples_of
 from tests.support.packet_source import PacketSource
-from tests.support.pieces import joined, ogg_pages
-
-_GRANULE: Final = slice(6, 14)  # of a page (RFC 3533, section 6)
-
 
 SECOND: Final = 48_000
 SECONDS: Final = 4.0
 FROM_S, LATER_S = 1.5, 40.0  # longer than any way back that a seek takes
-LENGTH_OF_PAGES: Final = {"page_duration": "200000"}
+PAGES: Final = {"page_duration": "200000"}
 
 
 def later(file: bytes, container: str, **options: str) -> bytes:
@@ -40,16 +36,6 @@ def later(file: bytes, container: str, **options: str) -> bytes:
     return made.getvalue()
 
 
-def later_pages(ogg: bytes) -> bytes:
-    """An Ogg file in which the granules behind the hole are later."""
-    pages = ogg_pages(ogg)
-    for page in pages:
-        granule = int.from_bytes(page.body[_GRANULE], "little")
-        if granule > round(FROM_S * SECOND):
-            page.body[_GRANULE] = (granule + round(LATER_S * SECOND)).to_bytes(8, "little")
-    return joined(pages)
-
-
 def flac_without_frames() -> bytes:
     """Frames 16 to 432, which are 40 s long, are lost."""
     frame_samples, sound = 4608, music(SECONDS)
@@ -62,9 +48,9 @@ def flac_without_frames() -> bytes:
 
 AAC: Final = {"aac_pns": "0"}
 FILES: dict[str, Callable[[], bytes]] = {
-    "opus": lambda: later_pages(opus(music(SECONDS), options=LENGTH_OF_PAGES)),
-    "vorbis": lambda: later_pages(vorbis(music(SECONDS), 48_000, options=LENGTH_OF_PAGES)),
-    "flac in ogg": lambda: later_pages(encoded("ogg", "flac", music(SECONDS), options=LENGTH_OF_PAGES)),
+    "opus": lambda: later(opus(music(SECONDS)), "ogg", **PAGES),
+    "vorbis": lambda: later(vorbis(music(SECONDS), 48_000), "ogg", **PAGES),
+    "flac in ogg": lambda: later(encoded("ogg", "flac", music(SECONDS)), "ogg", **PAGES),
     "flac": flac_without_frames,
     "opus in webm": lambda: later(opus(music(SECONDS), container="webm"), "webm"),
     "vorbis in webm": lambda: later(vorbis(music(SECONDS), 48_000), "webm"),
