@@ -259,7 +259,8 @@ def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_
     second = SAMPLE_RATE_HZ
     current, unheard = Use(is_current=True), Use(is_current=True, is_heard=False)
     in_order = [(11, second // 2, current), (10, 2 * second, current), (11, 3 * second // 2, current)]
-    in_order += [(10, 0, Use(is_current=False)), (12, 2 * second, Use(is_current=False)), (10, 0, unheard)]
+    in_order += [(12, 2 * second, current), (10, 0, Use(is_current=False)), (12, 2 * second, Use(is_current=False))]
+    in_order += [(10, 0, unheard)]
     deadlines_s = [demand_with(use).deadline_s(now_s, left) for now_s, left, use in in_order]
     assert deadlines_s == sorted(deadlines_s)
     assert len(set(deadlines_s)) == len(deadlines_s)
