@@ -1,6 +1,7 @@
 """Files in memory as sources of a decoder, and what comes out of them."""
 
 import io
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,17 @@ Samples = npt.NDArray[np.int16]
 
 
 class UnseekableReader:
-    """Bytes that come in order only, as from a server without range requests."""
+    """Bytes that come in order only, as from a server without range requests; at most so many at a time, as a network
+    does at the pace of the sound; `then` the same bytes for ever."""
 
-    def __init__(self, file: bytes) -> None:
+    def __init__(self, file: bytes, most_bytes: int = sys.maxsize, *, then: bytes = b"") -> None:
         self._file = io.BytesIO(file)
+        self._most_bytes = most_bytes
+        self._then = then
 
     def read(self, n: int) -> bytes:
-        return self._file.read(n)
+        n = min(n, self._most_bytes)
+        return self._file.read(n) or (self._then * (n // max(len(self._then), 1) + 1))[:n]
 
     def seek(self, offset: int) -> int:
         raise AssertionError(f"asked to jump to {offset}")
@@ -33,17 +38,6 @@ class UnseekableReader:
         return False
 
 
-class DrippingReader(UnseekableReader):
-    """Gives at most so many bytes at a time, as a network does at the pace of the sound."""
-
-    def __init__(self, file: bytes, most_bytes: int = 400) -> None:
-        super().__init__(file)
-        self._most_bytes = most_bytes
-
-    def read(self, n: int) -> bytes:
-        return super().read(min(n, self._most_bytes))
-
-
 class CountingReader(io.BytesIO):
     """Counts what is read of it."""
 
@@ -53,17 +47,6 @@ class CountingReader(io.BytesIO):
         data = super().read(n)
         self.read_bytes += len(data)
         return data
-
-
-class EndlessReader(UnseekableReader):
-    """A beginning, then the same bytes for ever."""
-
-    def __init__(self, beginning: bytes, then: bytes) -> None:
-        super().__init__(beginning)
-        self._then = then
-
-    def read(self, n: int) -> bytes:
-        return super().read(n) or (self._then * (n // len(self._then) + 1))[:n]
 
 
 LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again."))

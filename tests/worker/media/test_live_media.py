@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.support.audio_files import Signal, encoded, live_mp3, music, opus, tone, vorbis
-from tests.support.media_files import DrippingReader, UnseekableReader, loudest_hz, samples_of
+from tests.support.media_files import UnseekableReader, loudest_hz, samples_of
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.worker.media.facts import StreamTitles, TitleChange
 from tonearm.worker.media.media import Media, open_media
@@ -28,7 +28,7 @@ def adts(signal: Signal) -> bytes:
 def test_the_first_200_ms_need_little_more_than_their_own_bytes(make: Callable[[Signal], bytes], start: int) -> None:
     """At 128 kbit/s 200 ms are 3200 bytes. Stations begin in the middle of a frame, and so does who joins others at
     one."""
-    reader = DrippingReader(make(music(15.0, 44_100))[start:])
+    reader = UnseekableReader(make(music(15.0, 44_100))[start:], 400)
     media = open_live(reader, content_type="audio/mpeg")
     pcm = b""
     while len(pcm) < SAMPLE_RATE_HZ // 5 * SAMPLE_BLOCK_BYTES:
@@ -39,7 +39,7 @@ def test_the_first_200_ms_need_little_more_than_their_own_bytes(make: Callable[[
 
 def test_ogg_needs_its_first_pages_only() -> None:
     file = opus(music(5.0), bit_rate=128_000, options={"page_duration": "200000"})
-    reader = DrippingReader(file)
+    reader = UnseekableReader(file, 400)
     media = open_live(reader)
     assert media.decode(SAMPLE_RATE_HZ // 10)
     media.close()
@@ -131,7 +131,7 @@ def test_packets_of_a_chained_opus_stream_have_their_places_and_titles_and_none_
     titles = StreamTitles()
     sounds = tone(440, 2.0), tone(880, 2.0)
     parts = [opus(sound, tags={"title": title}) for sound, title in zip(sounds, ("One", "Two"), strict=True)]
-    reader = DrippingReader(b"".join(parts))
+    reader = UnseekableReader(b"".join(parts), 400)
     media = open_live(reader, titles)
     assert media.facts.has_packets
     packets = media.take_opus_packets()

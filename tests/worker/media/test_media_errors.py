@@ -25,7 +25,6 @@ from tests.support.audio_files import (
 )
 from tests.support.media_files import (
     LOST,
-    EndlessReader,
     FailingReader,
     UnseekableReader,
     decode_bytes,
@@ -87,7 +86,7 @@ def test_a_text_instead_of_a_file_is_named_as_such() -> None:
         (lambda: wav(music(0.1), 500_000), FailureCode.LIMIT_EXCEEDED, ("500000 Hz",)),
         (lambda: wav(music(0.1), 1000), FailureCode.LIMIT_EXCEEDED, ("1000 Hz",)),
         (lambda: wav(music(0.1, channels=9)), FailureCode.LIMIT_EXCEEDED, ("9 channels",)),
-        (lambda: EndlessReader(ENDLESS_TAG, then=bytes(1000)), FailureCode.LIMIT_EXCEEDED, ("32 MiB",)),
+        (lambda: UnseekableReader(ENDLESS_TAG, then=bytes(1000)), FailureCode.LIMIT_EXCEEDED, ("32 MiB",)),
         (lambda: UnseekableReader(m4a(music(), index_first=False)), FailureCode.LIMIT_EXCEEDED, INDEX_LAST),
     ],
 )
@@ -102,12 +101,12 @@ def test_what_cannot_be_played_is_named(
 
 @pytest.mark.parametrize("then", [bytes(1000), b"OggS", b"OggS\x00", b"fLaC", b"\xff\xfb"])
 def test_endless_junk(then: bytes) -> None:
-    failure = failure_of_opening(EndlessReader(then, then=then))
+    failure = failure_of_opening(UnseekableReader(then, then=then))
     assert failure.code in (FailureCode.NOT_AUDIO, FailureCode.LIMIT_EXCEEDED, FailureCode.CORRUPT)
 
 
 def test_sound_that_turns_into_endless_junk_ends_with_an_error() -> None:
-    media = open_bytes(b"", reader=EndlessReader(opus(music()), then=b"OggS\x00\x01" + bytes(58)))
+    media = open_bytes(b"", reader=UnseekableReader(opus(music()), then=b"OggS\x00\x01" + bytes(58)))
     decoded, error = decode_until_error(media)
     assert len(decoded) >= 47_000
     assert error.failure.code in (FailureCode.LIMIT_EXCEEDED, FailureCode.CORRUPT)

@@ -9,7 +9,7 @@ import av
 import pytest
 
 from tests.support.audio_files import encoded, mp3, music
-from tests.support.media_files import DrippingReader, FailingReader, UnseekableReader
+from tests.support.media_files import FailingReader, UnseekableReader
 from tonearm.core.failure import PlayError
 from tonearm.worker.reading.first_frame import MOST_SEARCHED_BYTES, from_first_frame
 
@@ -79,7 +79,7 @@ def test_layer_1_and_frames_with_a_checksum_are_found() -> None:
 
 def test_headers_may_come_in_pieces() -> None:
     sound, begins = stream(*FORMS[0])
-    reader = DrippingReader(sound[begins[2] + 5 :], 1)
+    reader = UnseekableReader(sound[begins[2] + 5 :], 1)
     skipped, data = from_first_frame(reader.read(1), reader)
     assert skipped == begins[3] - begins[2] - 5
     assert data == sound[begins[3] :][: len(data)]
