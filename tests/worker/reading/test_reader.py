@@ -122,12 +122,12 @@ def test_a_wait_ends_with_the_slot_acquired_again(
 
 
 class Disk:
-    """Reads of a file, and how it is read: from the page cache if `cached`, else with a wait."""
+    """Reads of a file, and how it is read: from the page cache, or with a wait where that answers with an error or, if
+    `refusal` is 0, with nothing."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_bytes(BYTES)
-        self.cached = True
-        self.refusal = errno.EAGAIN  # of what is not cached
+        self.refusal: int | None = None
         self.slot = Slot()
         self.reads: list[int] = []  # from the disk: how many bytes each time
         self.queries = 0
@@ -145,11 +145,9 @@ class Disk:
     def _preadv(self, descriptor: int, buffers: tuple[bytearray], offset: int, flags: int) -> int:
         assert flags == os.RWF_NOWAIT
         self.queries += 1
-        if not self.cached and self.refusal:
+        if self.refusal:
             raise OSError(self.refusal, os.strerror(self.refusal))
-        if not self.cached:
-            return 0
-        return self._read_cached(descriptor, buffers, offset)
+        return 0 if self.refusal == 0 else self._read_cached(descriptor, buffers, offset)
 
 
 @pytest.fixture
@@ -159,39 +157,40 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk.reader.close()
 
 
-def test_a_cached_file_is_read_in_the_slot_and_the_position_of_the_descriptor_is_left_alone(disk: Disk) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "reads", "queries"),
+    [
+        (None, 0, 61),
+        (errno.EAGAIN, 3, 3),  # the third finds the end
+        *((refusal, 3, 1) for refusal in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM)),
+        (0, 2, 3),  # as Linux 5.9 and 5.10 for what they lack (preadv2(2), bugs)
+    ],
+)
+def test_a_file_is_read_from_the_cache_or_in_large_pieces_without_the_slot(
+    disk: Disk, refusal: int | None, reads: int, queries: int
+) -> None:
     shared = os.dup(disk.descriptor)  # shares its position, as a descriptor that the node keeps would
+    disk.refusal = refusal
     assert disk.reader.seekable()
-    assert all_of(disk.reader, 32_768) == BYTES
-    read_at(disk.reader, len(BYTES) - 4, 12)
-    assert disk.slot.waits == []
+    assert all_of(disk.reader, 4000) == BYTES
+    assert disk.reads == [DISK_CHUNK_BYTES] * reads
+    assert disk.slot.waits == WAITED * reads
+    assert disk.queries == queries
     assert os.lseek(shared, 0, os.SEEK_CUR) == 0
     os.close(shared)
 
 
-def test_the_slot_is_released_for_each_read_of_the_disk_and_such_reads_are_large(disk: Disk) -> None:
-    disk.cached = False
-    assert all_of(disk.reader, 5000) == BYTES
-    assert disk.slot.waits == WAITED * len(disk.reads)
-    assert disk.reads == [DISK_CHUNK_BYTES] * 3  # the third finds the end
+def test_of_a_chunk_that_was_read_from_the_disk_nothing_is_read_again(disk: Disk) -> None:
+    disk.refusal = errno.EAGAIN
     read_at(disk.reader, 0, 100_000, 200_000)
-    assert len(disk.reads) == 5  # of a chunk that was read nothing is read again
-    disk.cached = True
+    assert len(disk.reads) == 2
+    disk.refusal = None
     read_at(disk.reader, 8)
-    assert len(disk.reads) == 5
-
-
-@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM, 0])
-def test_where_the_cache_cannot_be_asked_the_disk_is_read(disk: Disk, refusal: int) -> None:
-    """Linux 5.9 and 5.10 answer zero for what they lack (preadv2(2), bugs)."""
-    disk.cached, disk.refusal = False, refusal
-    assert all_of(disk.reader, 5000) == BYTES
-    assert disk.queries == (1 if refusal else 3)
-    assert disk.slot.waits == WAITED * (3 if refusal else 2)
+    assert len(disk.reads) == 2
 
 
 def test_dropping_during_a_read_of_the_disk_ends_it_and_the_file_is_read_no_more(disk: Disk) -> None:
-    disk.cached = False
+    disk.refusal = errno.EAGAIN
     disk.slot.meanwhile = disk.reader.drop
     for _ in range(2):
         with pytest.raises(Dropped):
