@@ -136,7 +136,8 @@ def _encoded(
         video = _add_video(output) if with_video else None
         streams = [_add_audio(output, sound) for sound in sounds]
         if video is not None:
-            _encode_video(output, video, seconds=len(sounds[0].signal) / sounds[0].rate_hz)
+            lengths_s = [len(sound.signal) / sound.rate_hz for sound in sounds]
+            _encode_video(output, video, max(lengths_s, default=1.0))
         for stream, sound in zip(streams, sounds, strict=True):
             _encode_audio(output, stream, sound.signal, sound.rate_hz)
     return file.getvalue()
@@ -206,12 +207,8 @@ def itunes_m4a(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
     return mp4.with_tags(box(b"----", *(box(*part) for part in parts), data))
 
 
-def video_without_sound(seconds: float = 1.0) -> bytes:
-    file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as output:
-        video = _add_video(output)
-        _encode_video(output, video, seconds)
-    return file.getvalue()
+def video_without_sound() -> bytes:
+    return _encoded("mp4", [], {}, None, with_video=True)
 
 
 _LAYOUTS = ("mono", "stereo", "3.0", "4.0", "5.0", "5.1", "6.1", "7.1")

@@ -75,15 +75,12 @@ def test_a_tag_of_itunes_that_another_file_left_behind_cuts_nothing() -> None:
 def test_a_length_from_beside_the_bytes_is_not_exact() -> None:
     uri = parse_source_uri("http://radio.example/list.m3u8")
     opened = OpenedSource(uri, FileReader(-1, DetachedThreads(1)), "list", length_ms=61_000)
-    exact = SourceFacts(60_000, is_seekable=True, is_length_exact=True)
+    exact, guess = SourceFacts(60_000, is_length_exact=True), SourceFacts(60_000, is_length_guess=True)
     assert not opened.completed(exact).is_length_exact
-    assert not opened.completed(SourceFacts(60_000, is_length_guess=True)).is_length_guess
-    assert (
-        not SourceFacts(is_length_guess=True).completed_by(PageFacts("http://a.example/", length_ms=5)).is_length_guess
-    )
-    live = PageFacts("http://radio.example/a", is_live=True)
-    assert not exact.completed_by(live).is_length_exact
-    assert exact.completed_by(PageFacts("http://radio.example/a", length_ms=59_000)).is_length_exact
+    assert not opened.completed(guess).is_length_guess
+    assert not SourceFacts(is_length_guess=True).completed_by(PageFacts("http://a/", length_ms=5)).is_length_guess
+    assert not exact.completed_by(PageFacts("http://a/", is_live=True)).is_length_exact
+    assert exact.completed_by(PageFacts("http://a/", length_ms=59_000)).is_length_exact
 
 
 CHAINED: dict[str, Callable[[], bytes]] = {

@@ -22,10 +22,9 @@ def _limits() -> None:
 
 # ffmpeg opens them all, in memory without a limit.
 @pytest.mark.parametrize("index_first", [True, False])
-@pytest.mark.parametrize(
-    "hours", [17, 18]
-)  # of 18 the index is too large for libav by itself; tests/node plays one of 60
+@pytest.mark.parametrize("hours", [17, 18])
 def test_a_book_plays_and_is_sought(hours: int, index_first: bool) -> None:
+    """Of 18 hours the index is too large for libav by itself; tests/node plays one of 60."""
     book = long_book(hours, index_first=index_first)
     media = open_bytes(book)
     try:
