@@ -3,6 +3,7 @@
 import base64
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import Final
 
 from tests.support.audio_files import Signal, flac, id3, m4a, mp3, opus
@@ -36,11 +37,17 @@ def picture_block(picture: bytes, media_type: str = "image/png") -> bytes:
     return kind_and_type + struct.pack(">IIIII", 0, 8, 8, 24, 0) + struct.pack(">I", len(picture)) + picture
 
 
-def flac_with(signal: Signal, picture: bytes, media_type: str = "image/png") -> bytes:
-    file, block = flac(signal), picture_block(picture, media_type)
-    stream_info = file[:4] + bytes([file[4] & 0x7F]) + file[5:42]
-    header = bytes([6 | file[4] & 0x80]) + len(block).to_bytes(3, "big")
-    return stream_info + header + block + file[42:]
+def flac_block(kind: int, data: bytes) -> bytes:
+    """A block of metadata; of a longer one than it can say its size has the lowest bits."""
+    return bytes([kind]) + (len(data) & 0xFFFFFF).to_bytes(3, "big") + data
+
+
+def flac_with(
+    signal: Signal, picture: bytes, media_type: str = "image/png", *, more_pictures: Sequence[bytes] = ()
+) -> bytes:
+    file = flac(signal)
+    blocks = [flac_block(6, picture_block(one, media_type)) for one in (picture, *more_pictures)]
+    return file[:42] + b"".join(blocks) + file[42:]
 
 
 def opus_with(signal: Signal, picture: bytes) -> bytes:

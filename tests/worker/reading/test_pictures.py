@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.audio_files import flac, m4a, mp3, music, synchsafe
 from tests.support.media_files import CountingReader, UnseekableReader, decode_rest, open_bytes
-from tests.support.pictures import flac_with, m4a_with, mp3_with, picture_block, png
+from tests.support.pictures import flac_block, flac_with, m4a_with, mp3_with, picture_block, png
 from tonearm.core.failure import PlayError
 from tonearm.worker.media.facts import read_picture
 from tonearm.worker.reading.pictures import PictureHider
@@ -20,15 +20,6 @@ from tonearm.worker.reading.reader import MediaReader
 SONG: Final = music(0.5)
 MIB: Final = 1024 * 1024
 SMALL: Final = png()
-
-
-def block(kind: int, data: bytes) -> bytes:
-    return bytes([kind]) + (len(data) & 0xFFFFFF).to_bytes(3, "big") + data
-
-
-def with_blocks(*blocks: bytes) -> bytes:
-    file = flac(SONG)
-    return file[:42] + b"".join(blocks) + file[42:]
 
 
 @cache
@@ -54,16 +45,14 @@ PLAIN: Final = {
 # ffmpeg plays all of these: the kind of sound, the file, and whether a picture is left.
 FILES: Final[dict[str, tuple[str, Callable[[], bytes], bool]]] = {
     "flac with a cover": ("flac", lambda: flac_with(SONG, SMALL), True),
-    "flac with a booklet": ("flac", lambda: with_blocks(*[block(6, picture_block(large(7)))] * 6), True),
-    "flac, too large for its size": ("flac", lambda: with_blocks(block(6, picture_block(large(40)))), False),
-    "flac, cover and such a picture": (
-        "flac", lambda: with_blocks(block(6, picture_block(SMALL)), block(6, picture_block(large(33)))), True,
-    ),
+    "flac with a booklet": ("flac", lambda: flac_with(SONG, large(7), more_pictures=[large(7)] * 5), True),
+    "flac, too large for its size": ("flac", lambda: flac_with(SONG, large(40)), False),
+    "flac, cover and such a picture": ("flac", lambda: flac_with(SONG, SMALL, more_pictures=[large(33)]), True),
     "mp3 with a picture of 40 MiB": ("mp3", lambda: mp3_with(SONG, large(40)), False),
     "mp3 with it, version 4": ("mp3", lambda: tag(4, apic(4, large(40))) + mp3(SONG), False),
     "mp3 with a cover and it": ("mp3", lambda: tag(3, apic(3, SMALL) + apic(3, large(40))) + mp3(SONG), True),
     "m4a with a picture of 40 MiB": ("m4a", lambda: m4a_with(SONG, large(40)), False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -86,7 +75,7 @@ def test_it_plays_as_it_would_without(name: str) -> None:
 
 @pytest.mark.parametrize("piece_bytes", [1, 3, 95, 97, 1000, 100_000])
 def test_the_bytes_are_the_same_however_they_are_read(piece_bytes: int) -> None:
-    file = with_blocks(*[block(6, picture_block(bytes(6000)))] * 3, block(1, bytes(300)))
+    file = flac_with(SONG, bytes(6000), more_pictures=[bytes(6000)] * 2)
     hider = PictureHider(io.BytesIO(file))
     assert b"".join(iter(lambda: hider.read(piece_bytes), b"")) == file
     assert hider.seek(50) == 50
@@ -96,8 +85,8 @@ def test_the_bytes_are_the_same_however_they_are_read(piece_bytes: int) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        b"fLaC" + block(6, b"") * 2_000_000,
-        b"fLaC" + block(6, picture_block(bytes(300))) * 100_000,
+        b"fLaC" + flac_block(6, b"") * 2_000_000,
+        b"fLaC" + flac_block(6, picture_block(bytes(300))) * 100_000,
         b"fLaC" + (b"\6\xff\xff\xff" + b"\xff" * 90) * 1000,
         tag(3, (b"APIC" + b"\xff" * 4 + bytes(20)) * 10_000),
         tag(3, b"APIC\0\0\0\0\0\0" * 800_000),
