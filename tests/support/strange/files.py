@@ -56,7 +56,7 @@ def strange_file(seed: int) -> StrangeFile:
         oddity(dice, ending, pieces)
     oddities = [oddity.__name__.strip("_") for oddity in done]
     data = bytearray(joined(pieces))
-    if dice.one_in(4):
+    if dice.one_in(3):
         oddities.append("damaged")
         _damage(dice, data)
     return StrangeFile(seed, ending, tuple(oddities), bytes(data))
@@ -281,12 +281,15 @@ def _flip(dice: Dice, data: bytearray, most: int = 5) -> None:
 def _damage(dice: Dice, data: bytearray) -> None:
     """As by a disk or a line, where no size and no checksum fits any more."""
     at = dice.randrange(len(data) + 1)
-    match dice.randrange(4):
+    match dice.randrange(6):
         case 0:
             _flip(dice, data, 40)
         case 1:
             del data[at:]
         case 2:
             del data[at : at + dice.randint(1, 1 + len(data) // 4)]
-        case _:
+        case 3:
             data[at:at] = data[at : at + dice.randint(1, 4096)] * dice.randint(1, 4)
+        case _:
+            for _ in range(dice.randint(1, 12)) if data else ():
+                data[dice.randrange(min(len(data), 512))] = dice.choice((0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF))

@@ -36,7 +36,7 @@ from tonearm.decoder.messages import (
 )
 from tonearm.server.stream_bodies import OggOpusStream
 
-FILES: Final = int(os.environ.get("FUZZ_FILES") or 200)
+FILES: Final = int(os.environ.get("FUZZ_FILES") or 240)
 _PASSED: Final = Output("opus", passes_through=True)
 _OTHERS: Final = (PCM, Output("opus", 96_000), mp3_output(128_000))
 _MOST_FRAMES: Final = 300  # what is longer is left
