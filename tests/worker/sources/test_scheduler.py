@@ -1,5 +1,6 @@
 """Which job gets a slot when, and how late the others are."""
 
+import threading
 import weakref
 from typing import Any
 
@@ -130,3 +131,16 @@ def test_what_begins_waits_while_others_are_late_and_goes_on_when_they_are_not()
     assert opening.begun == [4]
     decoding.end(1)
     assert opening.begun == [4, 3]
+
+
+def test_a_thread_waits_until_it_gets_the_slot_of_a_job_that_ends() -> None:
+    jobs, waiter, taken = Jobs(), Waiter(13), list[int]()
+    jobs.submit(2)
+    jobs.scheduler.submit(waiter, 7)
+    waiting = threading.Thread(target=lambda: taken.append(waiter.wait()))
+    waiting.start()
+    waiting.join(0.05)
+    assert not taken
+    jobs.end(2)
+    waiting.join(10)
+    assert taken == [0]
