@@ -1,11 +1,9 @@
-import re
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
-from tests.support.edge import StillNode, all_operations, running_edge
-from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, websocket
+from tests.support.edge import StillNode, running_edge
+from tests.support.http_client import Headers, connected, request, websocket
 from tonearm.server.app import EdgeSettings
 
 PASSWORD: Headers = (("Authorization", "secret"),)
@@ -13,26 +11,18 @@ PASSWORD: Headers = (("Authorization", "secret"),)
 SAME = [
     ("http://localhost:2333", "localhost:2333"),
     ("http://LOCALHOST:2333", "localhost:2333"),
-    ("http://127.0.0.1:2333", "127.0.0.1:2333"),
-    ("http://127.0.0.1", "127.0.0.1"),
     ("http://127.0.0.1:80", "127.0.0.1"),
-    ("http://127.0.0.1", "127.0.0.1:80"),
-    ("https://127.0.0.1", "127.0.0.1"),
     ("https://127.0.0.1", "127.0.0.1:443"),
     ("http://[::1]:2333", "[::1]:2333"),
 ]
 SAME_BY_NAME = [("http://node.example:2333", "node.example:2333"), ("http://localhost.:1", "localhost.:1")]
 FOREIGN = [
     ("http://evil.example", "localhost:2333"),
-    ("http://localhost:8080", "localhost:2333"),
     ("http://localhost", "localhost:2333"),
-    ("http://localhost:2333.evil.example", "localhost:2333"),
     ("http://localhost:2333@evil.example", "localhost:2333"),
-    ("http://localhost:2333/", "localhost:2333"),
     ("http://127.0.0.1:2333", "localhost:2333"),
     ("null", "localhost:2333"),
     ("", "localhost:2333"),
-    ("file://", "localhost:2333"),
     ("chrome-extension://abc", "localhost:2333"),
     ("localhost:2333", "localhost:2333"),
     ("http://", ""),
@@ -57,6 +47,7 @@ async def test_pages_of_the_node_itself_are_answered_by_name_only_where_there_is
     node: StillNode, port: int, origin: str, host: str, of_open: tuple[int, str], of_guarded: tuple[int, str]
 ) -> None:
     assert await ask(port, origin, host) == of_open
+    assert await ask(port, origin, host, (("Origin", origin),)) == REFUSED  # two of them
     async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
         assert await ask(guarded_port, origin, host, PASSWORD) == of_guarded
 
@@ -75,26 +66,12 @@ async def test_without_origin_any_name_is_fine_where_names_are_of_use(node: Stil
             assert (await request(port, "GET", "/info", headers=(("Host", "node.example"), *headers))).status == 200
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("localhost", 200),
-        ("LOCALHOST:1", 200),
-        ("127.0.0.1:2333", 200),
-        ("192.168.1.4", 200),
-        ("[::1]:2333", 200),
-        ("radio.example", 200),
-        ("RADIO.example.:8443", 200),
-        ("sub.radio.example", 403),
-        ("localhost.evil.example", 403),
-        ("127.0.0.1.evil.example", 403),
-        ("", 403),
-        ("a b", 403),
-    ],
-)
-async def test_hosts_of_a_node_on_loopback_without_password(node: StillNode, host: str, expected: int) -> None:
+async def test_hosts_of_a_node_on_loopback_without_password(node: StillNode) -> None:
+    fine = ("localhost", "LOCALHOST:1", "127.0.0.1:2333", "192.168.1.4", "[::1]:2333", "RADIO.example.:8443")
+    foreign = ("sub.radio.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "a b")
     async with running_edge(node, EdgeSettings(hosts=("radio.example",))) as port:
-        assert await status(port, ("Host", host)) == expected
+        assert [await status(port, ("Host", host)) for host in fine] == [200] * len(fine)
+        assert [await status(port, ("Host", host)) for host in foreign] == [403] * len(foreign)
 
 
 async def test_a_page_of_a_named_host_is_answered(node: StillNode) -> None:
@@ -136,10 +113,10 @@ async def test_pages_of_an_allowed_origin_are_answered_and_told_so(node: StillNo
         assert plain.header("Access-Control-Allow-Origin") is None
 
 
-@pytest.mark.parametrize("origin", ["http://player.example", "https://player.example:8443", "https://x.player.example"])
-async def test_near_to_an_allowed_origin_is_not_allowed(node: StillNode, origin: str) -> None:
+async def test_near_to_an_allowed_origin_is_not_allowed(node: StillNode) -> None:
     async with running_edge(node, OPEN_TO_PAGE) as port:
-        assert await status(port, ("Origin", origin)) == 403
+        for origin in ("http://player.example", "https://player.example:8443", "https://x.player.example"):
+            assert await status(port, ("Origin", origin)) == 403
         assert await status(port, ("Origin", PAGE), ("Origin", PAGE)) == 403
         # The name in Host is another matter: it leads a browser here.
         assert await status(port, ("Origin", PAGE), ("Host", "evil.example")) == 403
@@ -188,26 +165,3 @@ async def test_a_page_of_an_allowed_origin_uses_a_node_with_a_password(node: Sti
         for method, more, expected in (("OPTIONS", preflight[1:], 204), ("GET", PASSWORD, 200), ("GET", PASSWORD, 429)):
             answer = await request(port, method, "/info", headers=(("Origin", PAGE), *more))
             assert (answer.status, answer.header("Access-Control-Allow-Origin")) == (expected, PAGE)
-
-
-async def test_every_path_is_closed_to_other_sites(node: StillNode, port: int) -> None:
-    operations = all_operations(EdgeSettings())
-    paths = {re.sub(r"{\w+}", "p", one.path) for one in operations if one.method == "GET"}
-    # A page whose name leads here sends no Origin with what it gets; elements of other sites never do.
-    site = "Sec-Fetch-Site"
-    upgrades = {path: WEBSOCKET_HEADERS for path in paths if path.endswith(("/ws", "/events"))}
-    headers = (("Origin", "http://evil.example"), (site, "cross-site"), (site, "same-site"), (site, "Cross-Site"))
-    async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
-        for path, header in product((*paths, "/none"), headers):
-            for asked_port, more in ((port, ()), (guarded_port, PASSWORD)):
-                answer = await request(asked_port, "GET", path, headers=(header, *upgrades.get(path, ()), *more))
-                assert (answer.status, answer.json()["code"]) == (403, "foreign_origin"), (path, header)
-    for path in (*paths, "/none"):
-        answer = await request(port, "GET", path, headers=(("Host", "evil.example:2333"), *upgrades.get(path, ())))
-        assert (answer.status, answer.json()["code"]) == (403, "foreign_origin"), path
-        assert "server.hosts" in answer.json()["message"]
-
-
-async def test_two_origins_are_refused(port: int) -> None:
-    more = (("Origin", "http://localhost"),)
-    assert await ask(port, "http://localhost", "localhost", more) == (403, "foreign_origin")
