@@ -1,0 +1,89 @@
+"""What the bench's figures are made of: its own listeners, what counts as a frame, as late and as the edge."""
+
+import asyncio
+import itertools
+
+import pytest
+from aiohttp import web
+from bench.edge import find_edge
+from bench.evenness import evenness, lateness_ms
+from bench.figures import Figures
+from bench.frame_stream import MESSAGE_BYTES, FrameStream, PacketStream
+from bench.listeners import Side
+from bench.parts.capacity import KINDS
+from bench.plan import Plan
+from bench.report import as_json, as_text
+from bench.schedule import PARTS
+
+from tests.support.eventually import eventually
+from tests.support.listened_node import ListenedNode
+
+FRAME = b"\x82\x7e\x0f\x00" + bytes(range(256)) * 15
+PACKET = b"\x82\x7e\x01\x40" + bytes(320)
+PING, PONG, CLOSE, TEXT = b"\x89\x03abc", b"\x8a\x00", b"\x88\x02\x03\xe8", b"\x81\x02hi"
+LONG_TEXT = b"\x81\x7e\x01\x00" + b"x" * 256
+LONG_BINARY = b"\x82\x7f" + (70_000).to_bytes(8, "big") + bytes(70_000)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 5, 100, len(PACKET), MESSAGE_BYTES, MESSAGE_BYTES + 1, 1 << 20])
+@pytest.mark.parametrize(("kind", "one", "other"), [(FrameStream, FRAME, LONG_TEXT), (PacketStream, PACKET, FRAME)])
+def test_everything_is_counted_however_it_is_cut(
+    kind: type[FrameStream] | type[PacketStream], one: bytes, other: bytes, piece_bytes: int
+) -> None:
+    stream = kind()
+    data = one + PING + one * 2 + TEXT + PONG + one + other + LONG_BINARY + one + PING + CLOSE
+    assert sum(stream.feed(data[at : at + piece_bytes]) for at in range(0, len(data), piece_bytes)) == 5
+    assert (stream.pings, stream.strays, stream.is_closed) == ([b"abc", b"abc"], 3, True)
+
+
+def test_the_worst_listener_counts_and_the_lateness_of_all_against_their_own_grids() -> None:
+    late = [7.01, 7.02, 7.06, 7.08]  # the grid is that of the earliest
+    assert lateness_ms(late) == pytest.approx([10, 0, 20, 20], abs=1e-6)
+    whole = [number * 0.02 for number in range(100)]
+    found = evenness([whole, whole[:50]], window_s=2.0)
+    assert (found.frames, found.worst_share) == (150, 50 / 99)
+    assert found.late_p99_ms == pytest.approx(0, abs=1e-6)
+    assert (evenness([[]], 2.0).late_p99_ms, evenness([], 2.0).worst_share) == (2000, 0)
+
+
+@pytest.mark.parametrize(("edge", "answer"), [(0, 0), (24, 0), (25, 25), (310, 300), (475, 475), (1000, 1000)])
+async def test_the_edge_is_found_from_anywhere(edge: int, answer: int) -> None:
+    async def is_even(players: int) -> bool:
+        return players <= edge
+
+    for near, stride in itertools.product((25, 100, 310, 475), (25, 50, 200)):
+        assert await find_edge(is_even, near, stride, step=25) == answer, (near, stride)
+
+
+def test_a_run_that_was_interrupted_at_once_has_a_report() -> None:
+    plan = Plan(rounds=2, seconds=1.0, formats=("mp3",), capacity_formats=("mp3",), parts=PARTS, capacity_kinds=KINDS)
+    figures = Figures()
+    figures.problem("interrupted")
+    assert "not measured" in as_text(figures, plan)
+    assert as_json(figures, plan)["problems"] == ["round 1: interrupted"]
+
+
+@pytest.mark.parametrize("is_opus", [False, True])
+async def test_listeners_count_what_comes_and_who_is_lost(is_opus: bool) -> None:
+    leaves = asyncio.Event()
+
+    async def audio(socket: web.WebSocketResponse) -> None:
+        for _ in range(3):
+            await socket.send_bytes(bytes(128 if is_opus else 3840))
+        await leaves.wait()
+
+    async with ListenedNode(audio=audio).running() as node:
+        side, port = Side(), int(node.url.rpartition(":")[2])
+        try:
+            side.begin()
+            path = "/v0/players/p/ws"
+            assert await asyncio.to_thread(side.listen, "127.0.0.1", port, [path], is_opus=is_opus) == {"listening": 1}
+            assert await asyncio.to_thread(side.hear_all, 5.0) == {"silent": 0}
+            await eventually(lambda: side.end()["frames"] == 3, "three frames were counted")
+            assert side.end()["lost"] == side.end()["strays"] == 0
+            leaves.set()
+            await eventually(lambda: side.end()["lost"] == 1, "one listener is lost")
+            with pytest.raises(ConnectionError, match="404"):
+                await asyncio.to_thread(side.listen, "127.0.0.1", port, ["/nothing"], is_opus=is_opus)
+        finally:
+            side.close()
