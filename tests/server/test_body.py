@@ -40,7 +40,6 @@ BODIES = [
     (sized(LIMIT_BYTES + 1), (413, "body_too_large")),
     (b'{"value": 1, "x": [' + b"1," * (MAX_VALUES - 10) + b"1]}", (204, "")),
     (b'{"value": [' + b"1," * MAX_VALUES + b"1]}", (413, "body_too_large")),
-    (b'{"value": [' + b"[]," * MAX_VALUES + b"[]]}", (413, "body_too_large")),
     (b'{"value": [' + b"{}," * MAX_VALUES + b"{}]}", (413, "body_too_large")),
     (b'{"value": 1, "x": "' + b",[{" * MAX_VALUES + b'"}', (204, "")),
     (b'{"value": 1, "x": "' + b'\\",' * MAX_VALUES + b'"}', (204, "")),
@@ -55,9 +54,7 @@ async def test_what_is_no_json_nested_too_deep_or_too_much_is_refused(
     assert await patch(port, body) == answer
 
 
-@pytest.mark.parametrize(
-    "content_type", ["application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "%"]
-)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "%"])
 async def test_any_content_type_is_read_as_json(node: StillNode, port: int, content_type: str) -> None:
     assert await patch(port, b'{"value": "\\ud83d\\ude00"}', (("Content-Type", content_type),)) == (204, "")
     assert node.player("p").status().metadata == "😀"
@@ -71,14 +68,10 @@ async def test_any_content_type_is_read_as_json(node: StillNode, port: int, cont
     ],
 )
 async def test_values_come_through_unchanged(node: StillNode, port: int, value: object) -> None:
-    assert await patch(port, json.dumps({"merge": False, "value": value}).encode()) == (204, "")
+    twice = b'{"merge": false, "value": {"a": 1}, "value": %b}'  # the last one counts
+    assert await patch(port, twice % json.dumps(value).encode()) == (204, "")
     assert node.player("p").status().metadata == value
     assert (await request(port, "GET", "/v0/players/p")).json()["metadata"] == value
-
-
-async def test_of_a_field_that_is_there_twice_the_last_counts(node: StillNode, port: int) -> None:
-    assert await patch(port, b'{"value": 1, "value": 2}') == (204, "")
-    assert node.player("p").status().metadata == 2
 
 
 async def test_a_larger_body_without_a_declared_length_is_refused(port: int) -> None:
@@ -107,14 +100,6 @@ async def test_a_packed_body_is_unpacked(
     assert "ERROR" not in caplog.text
 
 
-async def test_a_body_is_asked_for_when_the_client_waits_for_that(port: int) -> None:
-    async with connected(port) as connection:
-        connection.send_request("PATCH", PATH, (("Expect", "100-continue"), ("Content-Length", "12")))
-        assert (await connection.read_head()).status == 100
-        connection.send(b'{"value": 1}')
-        assert (await connection.read_answer()).status == 204
-
-
 async def test_a_client_that_leaves_in_mid_body_is_no_failure(
     node: StillNode, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,61 +111,43 @@ async def test_a_client_that_leaves_in_mid_body_is_no_failure(
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "sentence"),
+    ("filters", "sentence"),
     [
-        ("PATCH /v0/players/p/filters", {"lowpass": {}}, "no field `lowpass`; did you mean `lowPass`?"),
-        (
-            "PATCH /v0/players/p/filters",
-            {"timescale": {"sped": 2}},
-            "`timescale.sped`; did you mean `timescale.speed`?",
-        ),
-        ("PATCH /v0/players/p/filters", {"rotation": {"q": 2}}, "no field `rotation.q`; there are rotationHz."),
-        ("POST /v0/players", {"id": "n", "uri": "a", "filters": {"volum": 2}}, "did you mean `filters.volume`?"),
-        ("PATCH /v0/players/p/filters", {"eq": [], "equalizer": []}, "`eq` and `equalizer` set the same bands"),
-        ("PATCH /v0/players/p/filters", {"equalizer": [{"band": 1, "gain": 2}]}, "gain 2 is out of range"),
-        (
-            "PATCH /v0/players/p/filters",
-            {"limiter": {"enabled": "true"}},
-            "The field `limiter.enabled` must be one of 'auto', true or false.",
-        ),
-        (
-            "PATCH /v0/players/p/filters",
-            {"normalization": {"mode": 1}},
-            "The field `normalization.mode` must be one of 'track' or 'off'.",
-        ),
+        ({"lowpass": {}}, "no field `{}lowpass`; did you mean `{}lowPass`?"),
+        ({"timescale": {"sped": 2}}, "`{}timescale.sped`; did you mean `{}timescale.speed`?"),
+        ({"rotation": {"q": 2}}, "no field `{}rotation.q`; there are rotationHz."),
+        ({"eq": [], "equalizer": []}, "`eq` and `equalizer` set the same bands"),
+        ({"limiter": {"enabled": "true"}}, "The field `{}limiter.enabled` must be one of 'auto', true or false."),
+        ({"normalization": {"mode": 1}}, "The field `{}normalization.mode` must be one of 'track' or 'off'."),
     ],
 )
 async def test_an_unknown_name_among_filters_is_refused_with_the_nearest_one(
-    node: StillNode, port: int, path: str, body: object, sentence: str
+    node: StillNode, port: int, filters: object, sentence: str
 ) -> None:
-    method, _, target = path.partition(" ")
-    answer = await send_json(port, method, target, body)
-    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
-    assert sentence in answer.json()["message"]
+    changed = await send_json(port, "PATCH", "/v0/players/p/filters", filters)
+    created = await send_json(port, "POST", "/v0/players", {"id": "n", "uri": "a", "filters": filters})
+    for answer, place in ((changed, ""), (created, "filters.")):
+        assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+        assert sentence.replace("{}", place) in answer.json()["message"]
     assert node.player("p").status().last_seq == 0
     assert node.find("n") is None
 
 
-IGNORED = [
-    ("POST /v0/players", {"id": "q", "uri": "a.mp3", "volumee": 1, "noReplace": True}, 201, "volumee, noReplace"),
-    ("POST /v0/players", {"id": "q", "url": "a.mp3"}, 400, "url"),
-    ("POST /v0/players", {"id": "p", "uri": "a.mp3", "x": 1}, 409, "x"),
-    ("POST /v0/players/p/queue", {"uri": "a.mp3", "meta": {}}, 201, "meta"),
-    ("POST /v0/players/p/queue", {"tracks": [{"uri": "a.mp3"}, {"uri": "b", "meta": {}}]}, 201, "tracks.1.meta"),
-    ("PUT /v0/players/p/track", {"uri": "a.mp3", "x": 1}, 201, "x"),
-    ("POST /v0/players/p/skip", {"too": "a"}, 204, "too"),
-    ("PATCH /v0/players/p/loop", {"mode": "none", "a b, \r\nü": 1}, 204, "a%20b%2C%20%0D%0A%C3%BC"),
-    ("PATCH /v0/players/p/metadata", {"value": {"x": 1}, "y": 2}, 204, "y"),
-    ("PATCH /v0/players/p/position", {"position": 1, "x": 1}, 409, "x"),
-    ("PATCH /v0/players/p/crossfade", {"onskip": True}, 204, "onskip"),
-    ("POST /v0/encodetrack", {"info": {"identifier": "a.mp3", "isSeekable": True}}, 200, "info.isSeekable"),
-    ("PATCH /v0/players/p/metadata", {"value": {"x": 1}}, 204, None),
-    ("PATCH /v0/players/p/filters", {"eq": [{"band": 1, "gain_db": 2, "q": 1}]}, 204, "eq.0.q"),
-    ("PATCH /v0/players/p/filters", {"eq": [{"band": 1, "gain_db": 2, "frequency_hz": 40}]}, 204, None),
-]
-
-
-@pytest.mark.parametrize(("path", "body", "status", "ignored"), IGNORED)
+@pytest.mark.parametrize(
+    ("path", "body", "status", "ignored"),
+    [
+        ("POST /v0/players", {"id": "q", "uri": "a.mp3", "volumee": 1, "noReplace": True}, 201, "volumee, noReplace"),
+        ("POST /v0/players", {"id": "q", "url": "a.mp3"}, 400, "url"),
+        ("POST /v0/players/p/queue", {"tracks": [{"uri": "a.mp3"}, {"uri": "b", "meta": {}}]}, 201, "tracks.1.meta"),
+        ("POST /v0/players/p/skip", {"too": "a"}, 204, "too"),
+        ("PATCH /v0/players/p/loop", {"mode": "none", "a b, \r\nü": 1}, 204, "a%20b%2C%20%0D%0A%C3%BC"),
+        ("PATCH /v0/players/p/position", {"position": 1, "x": 1}, 409, "x"),
+        ("POST /v0/encodetrack", {"info": {"identifier": "a.mp3", "isSeekable": True}}, 200, "info.isSeekable"),
+        ("PATCH /v0/players/p/metadata", {"value": {"x": 1}}, 204, None),
+        ("PATCH /v0/players/p/filters", {"eq": [{"band": 1, "gain_db": 2, "q": 1}]}, 204, "eq.0.q"),
+        ("PATCH /v0/players/p/filters", {"eq": [{"band": 1, "gain_db": 2, "frequency_hz": 40}]}, 204, None),
+    ],
+)
 async def test_the_answer_names_the_fields_that_were_ignored(
     port: int, path: str, body: object, status: int, ignored: str | None
 ) -> None:
@@ -196,9 +163,3 @@ async def test_however_much_is_ignored_the_header_stays_short(port: int) -> None
         assert ignored is not None
         assert ignored.endswith(", ...")
         assert len(ignored) < 1100
-
-
-@pytest.mark.parametrize("body", [b"", b"  \r\n"])
-async def test_an_empty_body_is_called_empty(port: int, body: bytes) -> None:
-    answer = await request(port, "POST", "/v0/players", body=body)
-    assert (answer.status, answer.json()["message"]) == (400, "The body is empty. Send JSON in it.")

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.support.edge import StillNode, running_edge
 from tests.support.http_client import request
 from tonearm.server.app import EdgeSettings
@@ -38,18 +36,9 @@ async def test_what_a_browser_has_is_not_sent_again(port: int) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
-@pytest.mark.parametrize(
-    "path", ["/dashboard/nothing.js", "/dashboard/..%2fpage_files.py", "/dashboard/vendor/../app.js"]
-)
-async def test_only_its_own_files_are_there(port: int, path: str) -> None:
-    assert (await request(port, "GET", path)).status == 404
-
-
-@pytest.mark.parametrize(
-    "headers", [(("X-Forwarded-For", "198.51.100.7"),), (("Via", "1.1 proxy"),), (("Host", "evil.example"),)], ids=str
-)
-@pytest.mark.parametrize("path", ["/dashboard", "/dashboard/", "/dashboard/app.js"])
-async def test_what_a_proxy_or_a_foreign_name_brings_finds_nothing(
-    port: int, path: str, headers: tuple[tuple[str, str], ...]
-) -> None:
-    assert (await request(port, "GET", path, headers=headers)).status in (403, 404)
+async def test_only_its_own_files_are_there_and_for_nobody_through_a_proxy(port: int) -> None:
+    for path in ("nothing.js", "..%2fpage_files.py", "vendor/../app.js"):
+        assert (await request(port, "GET", f"/dashboard/{path}")).status == 404
+    for path in ("", "/", "/app.js"):
+        for header in (("X-Forwarded-For", "198.51.100.7"), ("Via", "1.1 proxy")):
+            assert (await request(port, "GET", f"/dashboard{path}", headers=(header,))).status == 404

@@ -20,7 +20,6 @@ SETTINGS = EdgeSettings(password=PASSWORD, has_login=True)
 HTML: Headers = (("Accept", "text/html,application/xhtml+xml"),)
 FOREIGN: tuple[Headers, ...] = (
     (("Origin", "http://evil.example"),),
-    (("Origin", "null"),),
     (("Origin", "http://localhost:1"),),
     (("Origin", "http://radio.example"),),
     (("Sec-Fetch-Site", "cross-site"),),
@@ -82,21 +81,17 @@ async def test_the_cookie_is_for_pages_of_this_address_only(node: StillNode) -> 
 
 async def test_what_stands_in_the_cookie(node: StillNode) -> None:
     async with running_edge(node, SETTINGS) as port:
-        for host, headers, stay, name, flags in (
-            ("localhost:2333", (), False, "tonearm-node-2333", set()),
-            ("[::1]:8", (), False, "tonearm-node-8", set()),
-            ("a.example", (("Origin", "https://a.example"),), True, "tonearm-node-80", {"secure", "stay"}),
-            ("a.example", (("X-Forwarded-Proto", "https"),), False, "tonearm-node-80", {"secure"}),
-            ("a.example", (("Forwarded", "for=x;proto=https"),), False, "tonearm-node-80", {"secure"}),
+        for host, headers, stay, node_port, more in (
+            ("localhost:2333", (), False, 2333, set()),
+            ("[::1]:8", (), False, 8, set()),
+            ("a.example", (("Origin", "https://a.example"),), True, 80, {"Secure", "Max-Age=2592000"}),
+            ("a.example", (("X-Forwarded-Proto", "https"),), False, 80, {"Secure"}),
+            ("a.example", (("Forwarded", "for=x;proto=https"),), False, 80, {"Secure"}),
         ):
             answer = await log_in(port, headers=(("Host", host), *headers), stay=stay)
             value, *attributes = (answer.header("Set-Cookie") or "").split("; ")
-            assert value.startswith(f"{name}="), host
-            expected = {"HttpOnly", "Path=/", "SameSite=Strict"}
-            expected |= {"Secure"} if "secure" in flags else set()
-            kept = {one for one in attributes if one.lower().startswith(("max-age", "expires"))}
-            assert set(attributes) - kept == expected
-            assert kept == ({"Max-Age=2592000"} if "stay" in flags else set())
+            assert value.startswith(f"tonearm-node-{node_port}="), host
+            assert set(attributes) == {"HttpOnly", "Path=/", "SameSite=Strict"} | more
             assert PASSWORD not in value
 
 
@@ -163,17 +158,17 @@ async def test_the_password_is_not_guessed(node: StillNode, caplog: pytest.LogCa
 
 async def test_bodies_that_are_no_login_are_refused(node: StillNode) -> None:
     async with running_edge(node, SETTINGS) as port:
-        for body, status in (
-            (b"", 400),
-            (b"{}", 400),
-            (b"[]", 400),
-            (b'{"password": 1}', 400),
-            (b'{"password": "x", "stay": "yes"}', 400),
-            (json.dumps({"password": "x" * 9000}).encode(), 413),
-            (b"password=x", 400),
+        for body in (
+            b"",
+            b"{}",
+            b"[]",
+            b'{"password": 1}',
+            b'{"password": "x", "stay": "yes"}',
+            b"password=x",
+            b"x" * 9000,
         ):
             answer = await request(port, "POST", "/dashboard/login", body=body)
-            assert answer.status == status, body
+            assert answer.status == (400 if len(body) < 9000 else 413), body
             assert PASSWORD not in answer.body.decode()
         for method in ("GET", "HEAD", "PUT", "DELETE"):
             assert (await request(port, method, "/dashboard/login")).status == 401

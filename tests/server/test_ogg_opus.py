@@ -68,17 +68,6 @@ def test_packets_that_do_not_fit_on_a_page_go_over_several() -> None:
     assert read == packets
 
 
-def test_the_time_on_a_page_is_that_of_the_packets_that_end_on_it() -> None:
-    stream = OggOpusStream(1, 0)
-    times = []
-    data = stream.page([PACKET, bytes(255 * 600), PACKET], is_last=True)
-    while data:
-        _, _, flags, granule, _, _, _, segments = struct.unpack_from("<4sBBqIIIB", data)
-        times.append((granule, flags))
-        data = data[27 + segments + sum(data[27 : 27 + segments]) :]
-    assert times == [(FRAME_SAMPLES, 0), (-1, 1), (3 * FRAME_SAMPLES, 1 | 4)]
-
-
 def test_an_ogg_stream_goes_on_with_titles_and_packets_of_any_length() -> None:
     long = "x" * 100_000
     titles = [("", "first"), (long, long), ("", "last")]

@@ -86,17 +86,6 @@ async def test_those_who_only_follow_give_way_to_those_who_listen(node: StillNod
         assert len(node.listeners) == len(listeners) == 4
 
 
-async def test_who_comes_to_listen_at_the_same_moment_as_others_takes_the_place_of_a_follower(node: StillNode) -> None:
-    async with running_public(node, ConnectionLimits(6, 6)) as port, AsyncExitStack() as stack:
-        for _ in range(6):
-            await stack.enter_async_context(websocket(port, "/p/events"))
-        listeners = [await stack.enter_async_context(connected(port)) for _ in range(3)]
-        for listener in listeners:
-            listener.send_request("GET", "/p.ogg")
-        for listener in listeners:
-            assert (await listener.read_head()).status == 200
-
-
 async def test_who_reads_nothing_is_closed_and_the_others_go_on(node: StillNode) -> None:
     limits = ConnectionLimits(close_grace_s=PATIENCE_S)  # the one who was closed reads when all has been sent
     async with (

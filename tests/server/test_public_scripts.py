@@ -1,12 +1,10 @@
 """The scripts of the public address's page and of examples/radio.html: they run in node."""
 
-import re
 from importlib import resources
 from pathlib import Path
 
 from tests.support.missing_programs import needs
 from tests.support.page_in_node import run_page
-from tests.support.readme import REPOSITORY
 
 # `run` runs a script as a page does; `parts` has the page's elements by their names, and `sockets` what it opened.
 PAGE = """
@@ -53,19 +51,3 @@ def test_the_page_plays_on_after_a_loss(tmp_path: Path) -> None:
     """
     script = (resources.files("tonearm.server") / "listen.js").read_text(encoding="utf-8")
     assert run_page(tmp_path, PAGE + program, script) == [[0, 1, 1, 2, 2, 3, 3], True]
-
-
-@needs("node")
-def test_the_radio_shows_a_picture_that_comes_after_the_title(tmp_path: Path) -> None:
-    program = """
-    run();
-    const told = { title: "Song", author: "", state: "playing", position: 0, positionRate: 1, length: 0 };
-    const shown = [false, true, false].map((artwork) => {
-      sockets[0].onmessage({ data: JSON.stringify({ ...told, artwork }) });
-      return [parts.picture.hidden, Boolean(parts.picture.src)];
-    });
-    console.log(JSON.stringify(shown));
-    """
-    page = (REPOSITORY / "examples" / "radio.html").read_text(encoding="utf-8")
-    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    assert run_page(tmp_path, PAGE + program, script) == [[True, False], [False, True], [True, False]]

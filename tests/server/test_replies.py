@@ -43,10 +43,6 @@ def test_a_slice_ends_with_so_many_bytes_and_items_are_made_for_it_only() -> Non
     assert lengths == [1] * 50
 
 
-def test_nothing_gives_no_slice() -> None:
-    assert list(slices(())) == []
-
-
 async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: StillNode, port: int) -> None:
     player = node.player("p")
     player.do(Requests.enqueue, make_track("now"), *(make_track("waits", [FAT, number]) for number in range(60)))

@@ -1,9 +1,7 @@
-from pathlib import Path
-
 import pytest
 
 from tests.support.edge import StillNode, running_edge
-from tests.support.http_client import Headers, request, send_json
+from tests.support.http_client import request, send_json
 from tonearm import VERSION
 
 TEXT, JSON = "text/plain; charset=utf-8", "application/json"
@@ -13,25 +11,18 @@ TEXT, JSON = "text/plain; charset=utf-8", "application/json"
     ("accept", "content_type"),
     [
         (None, TEXT),
-        ("", TEXT),
-        ("*/*", TEXT),
         ("text/plain", TEXT),
         ("application/json", JSON),
-        ("APPLICATION/JSON", JSON),
-        ("application/json; charset=utf-8", JSON),
+        ("APPLICATION/JSON; charset=utf-8", JSON),
         ("application/json, text/plain, */*", TEXT),
         ("application/json, */*;q=0.8", JSON),
         ("application/json;q=0.8, */*;q=0.8", TEXT),
-        ("application/json;q=0.9, text/plain;q=0.5, */*;q=0.1", JSON),
         ("application/json;q=0.5, text/plain;q=0.9", TEXT),
-        ("application/json;q=0.9, text/*", TEXT),
         ("application/json;q=0.9, text/*, text/plain;q=0.1", JSON),
         ("application/*", JSON),
         ("application/*, application/json;q=0", TEXT),
         ("application/json;q=0", TEXT),
-        ("application/json;q=2", TEXT),
         ("application/json;q=nan", TEXT),
-        ("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", TEXT),
         (",;,;q=,/", TEXT),
     ],
 )
@@ -49,11 +40,6 @@ async def test_json_is_given_only_to_whom_prefers_it(
     else:
         assert version.body.decode() == VERSION
         assert resolved.body == b"http://direct.example/a.mp3"
-
-
-async def test_several_accept_headers_count_as_one(port: int) -> None:
-    headers: Headers = (("Accept", "application/json"), ("Accept", "text/plain"))
-    assert (await request(port, "GET", "/version", headers=headers)).header("Content-Type") == TEXT
 
 
 async def test_the_build_time_stays_the_same(node: StillNode, port: int) -> None:
@@ -95,18 +81,11 @@ async def test_a_resolver_that_is_off_says_so(port: int, route: str, body: objec
 
 
 async def test_the_first_page_names_what_there_is(port: int) -> None:
-    for headers in ((), (("Accept", "*/*"),), (("Accept", "application/json"),)):
-        index = (await request(port, "GET", "/", headers=headers)).json()
-        assert index["version"] == VERSION
-        assert {"GET /info", "POST /v0/players", "GET /v0/players/{player_id}/ws"} <= {*index["paths"]}
+    index = (await request(port, "GET", "/", headers=(("Accept", "*/*"),))).json()
+    assert index["version"] == VERSION
+    assert {"GET /info", "POST /v0/players", "GET /v0/players/{player_id}/ws"} <= {*index["paths"]}
     page = await request(port, "GET", "/", headers=(("Accept", "text/html,*/*;q=0.8"),))
     assert (page.status, page.header("Content-Type")) == (200, "text/html; charset=utf-8")
     text = page.body.decode()
     assert VERSION in text
     assert "/v0/players/{player_id}/queue" in text
-
-
-async def test_the_documents_that_are_named_are_there(port: int) -> None:
-    root = Path(__file__).parents[2]
-    for document in (await request(port, "GET", "/")).json()["documents"]:
-        assert (root / document).is_file(), document

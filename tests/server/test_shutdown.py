@@ -59,9 +59,3 @@ async def test_a_polite_client_ends_with_its_close_frame_answered(node: StillNod
         client.send_frame(CLOSE, frame.payload[:2])
         assert await client.read_to_end() == b""
         await closing
-
-
-async def test_closing_twice_is_fine(node: StillNode) -> None:
-    server = await listen_on(build_app(node, EdgeSettings()), "127.0.0.1", 0)
-    await server.close()
-    await server.close()

@@ -17,10 +17,11 @@ from tonearm.description.voice import EXAMPLE
 VOICE = "/v0/players/p/voice"
 SECRETS = {"token": "SECRET-token", "sessionId": "SECRET-session"}
 BODY: JsonObject = {**EXAMPLE, **SECRETS}
+PLACE: JsonObject = {name: EXAMPLE[name] for name in ("channelId", "guildId", "userId")}
 
 
-@pytest_asyncio.fixture
-async def voices() -> StandInVoices:
+@pytest.fixture
+def voices() -> StandInVoices:
     return StandInVoices()
 
 
@@ -28,6 +29,7 @@ async def voices() -> StandInVoices:
 async def node(voices: StandInVoices) -> AsyncIterator[StillNode]:
     async with still_node(voice=voices) as node:
         yield node
+    assert voices.is_stopped
 
 
 async def put(port: int, body: Json) -> tuple[int, str, str]:
@@ -51,11 +53,8 @@ async def test_a_voice_from_put_to_delete(port: int, voices: StandInVoices) -> N
     assert voices.credentials["p"] == VoiceCredentials("SECRET-token", "SECRET-session")
     assert voices.of["p"].status.target.bitrate_bps == 64_000
     first = await shown(port)
-    assert first["state"] == "connecting"
-    assert first["endpoint"] == "us-east1.discord.media:443"
-    assert {name: first[name] for name in ("channelId", "guildId", "userId")} == {
-        name: EXAMPLE[name] for name in ("channelId", "guildId", "userId")
-    }
+    assert (first["state"], first["endpoint"]) == ("connecting", "us-east1.discord.media:443")
+    assert PLACE.items() <= first.items()
     voices.of["p"].becomes(VoicePhase.CONNECTED, ssrc=7, mode="aead_aes256_gcm_rtpsize", ping_ms=20)
     assert (await shown(port, "?wait=10000"))["state"] == "connected"
     state = (await request(port, "GET", "/v0/players/p")).json()
@@ -76,26 +75,21 @@ async def test_a_wait_ends_when_the_voice_is_settled_or_the_time_is_over(port: i
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "part"),
+    ("field", "values"),
     [
-        *((name, None, name) for name in ("token", "sessionId", "channelId", "guildId", "userId", "bitrate")),
-        *((name, 1, name) for name in ("token", "sessionId", "channelId", "guildId", "userId", "endpoint")),
-        *((name, text, name) for name in ("token", "sessionId") for text in ("", "S" * 1025)),
-        *(
-            (name, text, name)
-            for name in ("channelId", "guildId", "userId")
-            for text in ("", "0", "x", "-1", str(2**64))
-        ),
-        *(("endpoint", text, "endpoint") for text in ("", "a/b", "a:0", "a:99999", "u@a:1", "ws://a:1", "a:1?x=1")),
-        *(("bitrate", value, "bitrate") for value in (7_999, 510_001, 64_000.5, "64000", True)),
+        *((name, ["", "S" * 1025]) for name in ("token", "sessionId")),
+        *((name, ["", "0", "x", "-1", str(2**64)]) for name in ("channelId", "guildId", "userId")),
+        ("endpoint", ["", "a/b", "a:0", "a:99999", "u@a:1", "ws://a:1", "a:1?x=1"]),
+        ("bitrate", [7_999, 510_001, 64_000.5]),
     ],
 )
-async def test_a_wrong_field_is_named_and_its_value_is_not(port: int, field: str, value: Json, part: str) -> None:
-    status, code, message = await put(port, {**BODY, field: value})
-    assert (status, code) == (400, "bad_request")
-    assert part in message
-    assert "SECRET" not in message
-    assert not isinstance(value, str) or len(value) < 4 or value not in message
+async def test_a_wrong_field_is_named_and_its_value_is_not(port: int, field: str, values: list[Json]) -> None:
+    for value in values:
+        status, code, message = await put(port, {**BODY, field: value})
+        assert (status, code) == (400, "bad_request")
+        assert field in message
+        assert "SECRET" not in message
+        assert not isinstance(value, str) or len(value) < 4 or value not in message
 
 
 async def test_refusals_of_the_voices(port: int, node: StillNode) -> None:
@@ -145,7 +139,7 @@ async def test_what_is_saved_of_a_voice_is_where_it_was(node: StillNode, voices:
     await put(port, BODY)
     voices.of["p"].becomes(VoicePhase.CONNECTED)
     record = node.player("p").snapshot()
-    assert record.companions == {"voice": {name: EXAMPLE[name] for name in ("channelId", "guildId", "userId")}}
+    assert record.companions == {"voice": PLACE}
     body = state_out(record, 5)
     for saved, state in ((body, "closed"), ({**body, "companions": {"voice": {"channelId": "x"}}}, "none")):
         answer = await send_json(port, "PUT", "/v0/players/again/state", saved)
@@ -159,9 +153,3 @@ async def test_what_is_saved_of_a_voice_is_where_it_was(node: StillNode, voices:
     await request(port, "DELETE", "/v0/players/again/voice")
     assert (await request(port, "GET", "/v0/players/again/voice")).json() == {"state": "none"}
     assert node.player("again").snapshot().companions == {}
-
-
-async def test_the_node_leaves_its_channels_when_it_stops(voices: StandInVoices) -> None:
-    async with still_node(voice=voices):
-        assert not voices.is_stopped
-    assert voices.is_stopped

@@ -2,12 +2,11 @@ import asyncio
 import io
 import wave
 
-import av
 import pytest
 
 from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.http_client import connected, request
+from tests.support.http_client import connected
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import Framing
@@ -43,11 +42,6 @@ async def test_the_stream_is_a_wav_file(node: StillNode, port: int) -> None:
     assert answer.header("Cache-Control") == "no-store"
     assert answer.header("Connection") == "close"
 
-    with av.open(io.BytesIO(answer.body), mode="r", format="wav") as container:
-        (stream,) = container.streams.audio
-        assert (stream.codec_context.name, stream.rate, stream.channels) == ("pcm_s16le", SAMPLE_RATE_HZ, 2)
-        decoded = b"".join(frame.to_ndarray().tobytes() for frame in container.decode(stream))
-    assert decoded == PCM * 10
     assert int.from_bytes(answer.body[40:44], "little") > 3600 * SAMPLE_RATE_HZ * 4, "it may go on for hours"
     with wave.open(io.BytesIO(answer.body)) as reader:
         assert (reader.getnchannels(), reader.getsampwidth(), reader.getframerate()) == (2, 2, SAMPLE_RATE_HZ)
@@ -77,12 +71,8 @@ async def test_the_head_says_what_the_players_metadata_say_of_the_station(node: 
         assert (answer.status, answer.header("Content-Type")) == (200, "audio/wav")
         assert (answer.header("icy-name"), answer.header("icy-genre")) == ("Attic X-Own: 1", "jazz")
         assert answer.header("icy-url") is answer.header("X-Own") is None
+        assert method == "GET" or node.listeners == []
         await nobody_listens(node)
-
-
-async def test_head_is_no_listener(node: StillNode, port: int) -> None:
-    await request(port, "HEAD", STREAM)
-    assert node.listeners == []
 
 
 async def test_a_client_that_leaves_is_detached(node: StillNode, port: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,12 +98,3 @@ async def test_a_client_that_takes_nothing_is_cut_after_its_close(node: StillNod
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             async for _ in client.chunks():
                 pass
-
-
-async def test_a_cut_stream_ends_without_its_last_chunk(node: StillNode, port: int) -> None:
-    async with connected(port) as client:
-        client.send_request("GET", STREAM)
-        await client.read_head()
-        (await only_listener(node)).abort()
-        assert not (await client.read_to_end()).endswith(b"0\r\n\r\n")
-    await nobody_listens(node)

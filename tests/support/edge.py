@@ -61,8 +61,7 @@ class ToldLookup(Lookup):
 class StillNode(Node):
     """Notes the connections of its clients: `listeners`, and `followers` of one player or of all.
 
-    `fails`: what a method raises, by its name. `unsaved`: players of which the file does not know all. `greeting`: what
-    a listener gets as soon as it is there.
+    `fails`: what a method raises, by its name. `unsaved`: players of which the file does not know all.
     """
 
     def __init__(self, settings: NodeSettings, voice: StandInVoices | None = None) -> None:
@@ -75,7 +74,6 @@ class StillNode(Node):
         self.lookup: ToldLookup = ToldLookup(usual.opener, usual.loader)
         self.fails: dict[str, Exception] = {}
         self.unsaved: set[str] = set()
-        self.greeting = b""
 
     @property
     def sinks(self) -> list[FrameSink | EventSink]:
@@ -97,10 +95,7 @@ class StillNode(Node):
 
     def attach(self, player: PlayerHandle, sink: FrameSink, **options: bool) -> Callable[[], None]:
         self._fail("attach")
-        leave = player.attach(sink, **options)
-        if self.greeting:
-            sink.write(self.greeting)
-        return _noted(self.listeners, sink, leave)
+        return _noted(self.listeners, sink, player.attach(sink, **options))
 
     def subscribe(self, player: PlayerHandle, sink: EventSink, **options: Any) -> Callable[[], None]:
         self._fail("subscribe")
