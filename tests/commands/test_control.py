@@ -41,31 +41,24 @@ create radio a.wav b.wav                radio: loading a, 0:00, volume 100 %, 1 
 pause                                   radio: paused a, 0:00 of 1:40, volume 100 %, 1 waiting
 seek 1:30                               radio: paused a, 1:30 of 1:40, volume 100 %, 1 waiting
 seek radio -10                          radio: paused a, 1:20 of 1:40, volume 100 %, 1 waiting
-seek +5                                 radio: paused a, 1:25 of 1:40, volume 100 %, 1 waiting
 seek 7                                  radio: paused a, 0:07 of 1:40, volume 100 %, 1 waiting
 volume radio 80                         radio: paused a, 0:07 of 1:40, volume 80 %, 1 waiting
 volume -5                               radio: paused a, 0:07 of 1:40, volume 75 %, 1 waiting
-volume +500%                            radio: paused a, 0:07 of 1:40, volume 500 %, 1 waiting
 volume 50                               radio: paused a, 0:07 of 1:40, volume 50 %, 1 waiting
-volume                                  radio: paused a, 0:07 of 1:40, volume 50 %, 1 waiting
 loop queue                              radio: paused a, 0:07 of 1:40, volume 50 %, loop queue, 1 waiting
 loop radio none                         radio: paused a, 0:07 of 1:40, volume 50 %, 1 waiting
 add c.wav d.wav                         radio: paused a, 0:07 of 1:40, volume 50 %, 3 waiting     bcd
 add radio a.wav --next                  radio: paused a, 0:07 of 1:40, volume 50 %, 4 waiting     abcd
 move 4 1                                radio: paused a, 0:07 of 1:40, volume 50 %, 4 waiting     dabc
-move radio 1 2                          radio: paused a, 0:07 of 1:40, volume 50 %, 4 waiting     adbc
-remove 1 3                              radio: paused a, 0:07 of 1:40, volume 50 %, 2 waiting     dc
+remove 1 3                              radio: paused a, 0:07 of 1:40, volume 50 %, 2 waiting     ac
 remove radio 3                          1 tonearm: The queue has no track 3; 2 tracks wait.
-remove 0                                1 tonearm: The queue has no track 0; 2 tracks wait.
 say b.wav --duck -12                    radio: paused a, 0:07 of 1:40, volume 50 %, 2 waiting
 seek soon                               2 tonearm: `tonearm seek` does not take 'soon'; it takes 1:30 or 90, or +10
 loop radio tracks                       2 tonearm: `tonearm loop` does not take 'tracks'; it takes none, track, queue.
-volume radio 1 2                        2 tonearm: Too many arguments; see tonearm volume --help.
 move 1                                  2 tonearm: Too few arguments; see tonearm move --help.
 skip raido                              1 tonearm: There is no player 'raido'; did you mean 'radio'? `tonearm players`
 add lost.wav                            1 tonearm: There is no file 'lost.wav' here, and this node cannot search
 create radio                            1 tonearm: A player 'radio' exists; `tonearm add` puts tracks into its queue
-create hall lost.wav                    1 tonearm: There is no file 'lost.wav' here, and this node cannot search
 create hall ftp://hall/a.wav            1 tonearm:
 clear                                   radio: paused a, 0:07 of 1:40, volume 50 %                -
 stop                                    radio: idle, volume 50 %                                  -
@@ -103,9 +96,3 @@ def test_tracks_go_on_and_back_and_the_state_is_json(node: RunningNode) -> None:
         state = json.loads(told(node, order, "--json"))
         assert (state["id"], state["track"]["info"]["title"], state["paused"]) == ("radio", title, False)
     assert told(node, "shuffle").startswith("radio: ")
-
-
-def test_words_too_long_for_the_name_of_a_file_are_told_in_a_sentence(node: RunningNode) -> None:
-    told(node, "create", "radio")
-    for words in (["add"], ["add", "radio"], ["info"]):
-        assert told(node, *words, 300 * "x").startswith("1 tonearm: "), words

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,10 @@ import pytest
 
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
-from tests.support.edge import StillNode, running_edge, still_node
-from tests.support.http_client import request
 from tests.support.planted_faults import disk_full
 from tests.support.running_node import RunningNode, shared_node
 from tonearm.commands.running import NodeOptions
 from tonearm.commands.transfer import export_players
-from tonearm.core.figures import NodeFigures, StateFigures
 
 PLAYERS = [f"p{number}" for number in range(4)]
 
@@ -81,26 +77,6 @@ def test_an_import_into_a_node_that_cannot_keep_the_players_says_so(node: Runnin
         code, told = imported(degraded, node.folder)
         assert (code, f"4 of 4 players were imported into {degraded.url}.\n" in told) == (1, True)
         assert "degraded and may lose them at a restart. The state in" in told
-
-
-@pytest.mark.parametrize("is_degraded", [False, True])
-async def test_an_import_into_a_node_that_is_not_ready_is_done_when_all_came_over(
-    tmp_path: Path, is_degraded: bool
-) -> None:
-    class BusyNode(StillNode):
-        async def figures(self) -> NodeFigures:
-            return replace(await super().figures(), state=StateFigures(is_degraded, 0, 0.0, 0))
-
-        def unreadiness(self) -> str:
-            return "The node is overloaded."
-
-    async with still_node(kind=BusyNode) as busy, running_edge(busy) as port:
-        (tmp_path / "players.json").write_bytes((await request(port, "GET", "/v0/state")).body)
-        url = f"http://127.0.0.1:{port}"
-        done = await asyncio.to_thread(run_tonearm, "import", "players.json", "--url", url, folder=tmp_path)
-    assert f"1 of 1 players were imported into {url}.\n" in done.stderr
-    assert "not ready: The node is overloaded." in done.stderr
-    assert (done.returncode, "may lose them" in done.stderr) == (int(is_degraded), is_degraded)
 
 
 def test_text_goes_to_the_node_in_as_few_bytes_as_it_came(node: RunningNode, tmp_path: Path) -> None:

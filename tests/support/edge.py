@@ -145,10 +145,10 @@ def _noted(sinks: list[Any], sink: FrameSink | EventSink, leave: Callable[[], No
 
 @asynccontextmanager
 async def still_node(
-    settings: NodeSettings | None = None, kind: type[StillNode] = StillNode, **given: Any
+    settings: NodeSettings | None = None, voice: StandInVoices | None = None
 ) -> AsyncIterator[StillNode]:
-    """With an idle player, `p`. What is `given` is for `kind`."""
-    node = kind(settings or NodeSettings(), **given)
+    """With an idle player, `p`."""
+    node = StillNode(settings or NodeSettings(), voice)
     await node.start()
     await node.create_player("p", None, {})
     try:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 import signal
-import sys
 import wave
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -15,7 +14,6 @@ from aiohttp import WSCloseCode, web
 
 from tests.support.audio_files import s16, tone
 from tests.support.command import RunningTonearm
-from tests.support.environment import environment
 from tests.support.listened_node import ListenedNode, Talk, event, say_nothing, track
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.protocol.framing import HEADER
@@ -83,9 +81,12 @@ async def line(process: RunningTonearm) -> str:
 
 async def test_it_ends_with_the_player(listen: Listen) -> None:
     async with ListenedNode(audio=frames_then(WSCloseCode.OK)).running() as node:
-        returned, out, errors = await end(await listen(node))
+        returned, out, errors = await end(await listen(node, player="a/b?c"))
+        unwritten = await end(await listen(node, "--save", "no/such/folder.wav"))
     assert (returned, errors) == (0, "")
     assert re.match(r"The player was deleted\. 0\.1 s heard, \d of 3 frames late", out.decode().splitlines()[-1])
+    assert all(path.startswith("/v0/players/a%2Fb%3Fc/") for path in node.asked[1:3])
+    assert unwritten == (1, b"", "tonearm: no/such/folder.wav cannot be written: No such file or directory.\n")
 
 
 @pytest.mark.parametrize("code", [WSCloseCode.GOING_AWAY, WSCloseCode.TRY_AGAIN_LATER, None])
@@ -195,33 +196,3 @@ async def test_raw_ends_with_the_program_that_reads(listen: Listen) -> None:
         errors = (await asyncio.to_thread(listener.stderr.read)).decode()
         assert await asyncio.to_thread(listener.wait) == 1
     assert "tonearm: The program that reads the audio has ended" in errors
-
-
-async def test_the_player_s_id_is_quoted_in_the_path(listen: Listen) -> None:
-    async with ListenedNode(audio=frames_then(1000)).running() as node:
-        assert (await end(await listen(node, player="a/b?c")))[0] == 0
-    asked = [path.partition("?")[0] for path in node.asked]
-    assert asked == ["/info", "/v0/players/a%2Fb%3Fc/events", "/v0/players/a%2Fb%3Fc/ws"]
-
-
-async def test_a_file_that_cannot_be_written_is_told(listen: Listen) -> None:
-    async with ListenedNode().running() as node:
-        returned, _, errors = await end(await listen(node, "--save", "no/such/folder.wav"))
-    assert returned == 1
-    assert errors == "tonearm: no/such/folder.wav cannot be written: No such file or directory.\n"
-
-
-async def test_raw_into_a_file_holds_the_same_bytes_without_what_is_no_frame(tmp_path: Path) -> None:
-    async def talk(socket: web.WebSocketResponse) -> None:
-        await socket.send_bytes(framed(1, b"short"))
-        await frames_then(1000, 5)(socket)
-
-    path = tmp_path / "heard.pcm"
-    async with ListenedNode(audio=talk).running() as node:
-        with path.open("wb") as file:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tonearm", "listen", "p", "--url", node.url, "--raw",
-                env=environment(), stdout=file, stderr=asyncio.subprocess.DEVNULL,
-            )  # fmt: skip
-        assert await process.wait() == 0
-    assert path.read_bytes() == FRAME * 5
