@@ -34,15 +34,12 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "a number out of bounds": (f"a = {'9' * 5000}", "node.toml: is not valid TOML"),
     "nested too deep": ("a = " + "[" * 5000, "node.toml: is not valid TOML: nested too deep"),
     "not UTF-8": (b"[server]\n# caf\xe9\n", "node.toml, line 2: is not UTF-8"),
-    "UTF-16": ("[server]\n".encode("utf-16"), "node.toml, line 1: is not UTF-8"),
     "unknown section": ("[sever]\n", "node.toml, line 1: unknown section or key sever; did you mean server?"),
-    "unlike any section": ("[qqq]\n", "unknown section or key qqq; there are server, player"),
     "unknown key": ("[server]\n\npasword = ''", "line 3: unknown key server.pasword; did you mean password?"),
     "unlike any key": ("[server]\nqqq = 1\n", "unknown key server.qqq; there are host, port, reuse_port"),
     "key of another section": ("[server]\nlevel = 'info'\n", "server.level; it belongs to the section [logging]"),
     "key without section": ("port = 1\n", "line 1: unknown key port; it belongs to"),
     "no section": ("server = 3\n", "line 1: server: must be a section, [server], not 3"),
-    "a list of sections": ("[[server]]\nport = 1\n", "server: must be a section, [server]"),
     "a public address for no players": (
         "[public]\nenabled = true\n",
         'line 1: public: is enabled and lists no players; set public.players = ["radio"], or to ["*"] for all',
@@ -56,30 +53,18 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
 # Keys with a value that they cannot have, and what is said of it behind the name of the key.
 WRONG_VALUES = {
     'server.port = "2333"': ': Input should be a valid integer, not "2333"',
-    "server.port = 1.5": ": Input should be a valid integer, not 1.5",
-    "server.port = 65536": ": Input should be less than or equal to 65535, not 65536",
-    "server.host = 1": ": Input should be a valid string, not 1",
     "server.host = ''": ": must be an address or a name to listen on",
     "server.host = 'localhost:2333'": 'as "127.0.0.1" or "::1", with the port in server.port, not "localhost:2333"',
-    "server.host = 'http://localhost'": "must be an address or a name, such as",
     "server.hosts = ['a.example', 'a.example:80']": 'without scheme and port; "a.example:80" is not one',
-    "server.allowed_origins = ['https://a.example/']": (
-        ': must list origins such as "https://radio.example:8443", without a path'
-    ),
+    "server.allowed_origins = ['http://a/']": 'must list origins such as "https://radio.example:8443", without a path',
     "server.allowed_origins = ['*']": '"*" is not one',
     "server.schemes = ['digest']": ", entry 1: Input should be 'bearer' or 'basic'",
     "server.open_paths = ['/v0/stats']": ": can list only /metrics",
-    "server.max_load = 2": ": Input should be less than or equal to 1, not 2",
     "server.password = ' x'": ": must not begin or end with",
     'server.password = "a\\nb"': ": must not contain control characters",
-    "player.max_players = true": ": Input should be a valid integer, not true",
-    "player.max_players = 0": ": Input should be greater than or equal to 1, not 0",
     "resolver.enabled = 1": ": Input should be a valid boolean, not 1",
-    "sources.connect_timeout_s = -1": ": Input should be greater than 0, not -1",
     "sources.connect_timeout_s = inf": ": Input should be a finite number, not ",
     "sources.stall_timeout_s = 0": ": Input should be greater than 0, not 0",
-    "sources.stall_timeout_s = nan": ": Input should be a finite number, not NaN",
-    "sources.blocked = 'a'": ': Input should be a valid list, not "a"',
     "sources.blocked = ['a', 2]": ", entry 2: Input should be a valid string, not 2",
     "sources.blocked = ['ok', 'ab(c']": ': the pattern "ab(c" does not compile: missing ): ab(c',
     "sources.allowed = ['x(?!y)']": ('the pattern "x(?!y)" does not compile: invalid perl operator: (?! (character 2)'),
@@ -89,27 +74,18 @@ WRONG_VALUES = {
     "sources.private_networks = 1": ': must be "auto", true or false, not 1',
     'sources.user_agent = "a\\nb"': ": must be printable ASCII",
     "resolver.proxies = ['socks5://me:hush@a.example:1']": ': each must be written "http://HOST:PORT" or ',
-    "resolver.proxies = ['http://a.example']": ": each must be written",
     "resolver.proxies = ['http://a.example:99999']": ": each must be written",
     "resolver.proxies = 'hush'": ": Input should be a valid list",
-    "resolver.extractor_args = ['youtube']": ": Input should be a valid dictionary",
     "resolver.extractor_args = {youtube = 'hush'}": ": Input should be a valid dictionary",
-    "resolver.extractor_args = {youtube = {token = [1]}}": ": Input should be a valid string",
-    "resolver.cookies_file = 1": ": Input should be a valid string, not 1",
     "mirror.search = ['yt']": ': must list searches of sites that play, such as "ytsearch"; "yt" is not one',
     "mirror.search = ['dzsearch']": '"dzsearch" is not one',
-    "mirror.search = []": ": must list at least one search",
     "mirror.country = 'USA'": ': must be the two letters of a country, such as "US" or "de", not "USA"',
     "mirror.deezer_url = 'api.deezer.com'": ": must be an http or https address without a query",
-    "mirror.spotify_page_url = 'https://open.spotify.com/?x'": ": must be an http or https address",
     "cluster.url = '10.0.0.2:4222'": ': must be written "nats://HOST:PORT", several separated by commas',
-    "cluster.url = 'nats://10.0.0.2:4222 nats://10.0.0.3:4222'": ": must be written",
-    "cluster.url = 'nats://[10.0.0.2:4222'": ": must be written",
     "cluster.url = 'nats://10.0.0.2:42222222'": ": must be written",
     "cluster.address = 'http://[::1'": ": must be an http or https address without a query",
     "logging.level = 'loud'": ": Input should be 'debug', 'info', 'warning' or 'error', not \"loud\"",
     "public.players = ['radio', 'club/*']": 'with * for any number of characters and ? for one; "club/*" is not an id',
-    "public.players = ['club-[ab]']": '"club-[ab]" is not an id',
 }
 
 
@@ -157,9 +133,6 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
         load_config(tmp_path / "none.toml", {})
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(tmp_path, {})
-
-
-def test_an_endless_file_is_not_read_to_its_end() -> None:
     with pytest.raises(ConfigError, match="larger than 1 MiB"):
         load_config(Path("/dev/zero"), {})
 
@@ -167,10 +140,11 @@ def test_an_endless_file_is_not_read_to_its_end() -> None:
 def test_what_the_resolver_needs_is_named_beside_all_other_mistakes(load: Load) -> None:
     with pytest.raises(ConfigError) as refused:
         load("[server]\nport = -1\n[resolver]\nenabled = true\n", Machine(has_module=lambda name: False))
-    assert len(refused.value.problems) == 2
-    (problem,) = (problem for problem in refused.value.problems if "resolver.enabled is true" in problem)
+    _, problem = sorted(refused.value.problems, key=lambda one: "resolver.enabled is true" in one)
     assert "yt-dlp is not installed" in problem
     assert f"{sys.executable} -m pip install yt-dlp" in problem  # with the interpreter that runs
+    with_extra = Machine(has_module=lambda name: True)
+    assert load("[resolver]\nenabled = true\n", with_extra).config.resolver.enabled
 
 
 @pytest.mark.parametrize(
@@ -194,15 +168,8 @@ def test_a_file_that_a_cluster_needs_and_that_cannot_be_read_is_named(load: Load
     with pytest.raises(ConfigError) as refused:
         load(f"[cluster]\nurl = 'nats://a.example'\n{text}")
     (problem,) = refused.value.problems
-    assert problem.endswith(
-        f": cluster.ca_file: there is no file {tmp_path}/none.pem that the user who runs this can read"
-    )
+    assert f"cluster.ca_file: there is no file {tmp_path}/none.pem that the user who runs this can read" in problem
     assert load(f"[cluster]\n{text}").config.cluster.ca_file
-
-
-def test_the_resolver_is_enabled_with_its_extra(load: Load) -> None:
-    with_extra = Machine(has_module=lambda name: True)
-    assert load("[resolver]\nenabled = true\n", with_extra).config.resolver.enabled
 
 
 @pytest.mark.parametrize("text", [b"\xef\xbb\xbf[server]\nport = 1\n", b"[server]\r\nport = 1\r\n"])
@@ -226,30 +193,21 @@ def test_without_a_path_the_file_of_the_folder_is_read(tmp_path: Path) -> None:
 def test_the_environment_goes_before_the_file_and_options_before_both(tmp_path: Path) -> None:
     path = tmp_path / "node.toml"
     path.write_text("[server]\nport = 1\nhost = '127.0.0.1'\n[logging]\nlevel = 'error'\n")
-    loaded = load_config(
-        path, {"TONEARM_SERVER__PORT": "2", "TONEARM_SERVER__HOST": "::1"}, {"server.port": Given("option --port", 3)}
-    )
-    assert loaded.config.server.port == 3
-    assert loaded.config.server.host == "::1"
-    assert loaded.config.logging.level == "error"
+    variables = {"TONEARM_SERVER__PORT": "2", "TONEARM_SERVER__HOST": "::1"}
+    config = load_config(path, variables, {"server.port": Given("option --port", 3)}).config
+    assert (config.server.port, config.server.host, config.logging.level) == (3, "::1", "error")
 
 
 @pytest.mark.parametrize(
     ("variable", "text", "section", "value"),
     [
         ("TONEARM_SERVER__PORT", "8080", "server", 8080),
-        ("TONEARM_SERVER__HOST", "::1", "server", "::1"),
-        ("TONEARM_RESOLVER__TIMEOUT_MS", "5", "resolver", 5),
         ("TONEARM_SOURCES__CONNECT_TIMEOUT_S", "1.5", "sources", 1.5),
-        ("TONEARM_SOURCES__CONNECT_TIMEOUT_S", "3", "sources", 3.0),
         ("TONEARM_SOURCES__BLOCKED", '["a,b", "c"]', "sources", ("a,b", "c")),
         ("TONEARM_SOURCES__FILES", "true", "sources", True),
         ("TONEARM_SOURCES__FILES", "auto", "sources", "auto"),
         ("TONEARM_SOURCES__FILES", '["/srv"]', "sources", ("/srv",)),
-        ("TONEARM_SOURCES__PRIVATE_NETWORKS", "false", "sources", False),
         ("TONEARM_VOICE__ENABLED", "true", "voice", True),
-        ("TONEARM_VOICE__ENABLED", "auto", "voice", "auto"),
-        ("TONEARM_LOGGING__LEVEL", "debug", "logging", "debug"),
     ],
 )
 def test_variables_mean_what_they_would_in_the_file(
@@ -271,13 +229,10 @@ def test_a_password_of_the_environment_stays_a_text(load: Load, password: str) -
     ("variable", "text", "told"),
     [
         ("TONEARM_SERVER__PORT", "many", 'server.port: Input should be a valid integer, not "many"'),
-        ("TONEARM_SERVER__PORT", "", "server.port: Input should be a valid integer"),
         ("TONEARM_RESOLVER__ENABLED", "yes", "resolver.enabled: Input should be a valid boolean"),
-        ("TONEARM_SOURCES__BLOCKED", "a", "sources.blocked: Input should be a valid list"),
         ("TONEARM_SOURCES__BLOCKED", '["("]', "does not compile"),
         ("TONEARM_SERVER__PASSWORD", "hush ", "must not begin or end with blanks"),
         ("TONEARM_SERVER__PASWORD", "hush", "no such key; did you mean TONEARM_SERVER__PASSWORD?"),
-        ("TONEARM_QQQ__WWW", "x", "no such key"),
         ("TONEARM___", "x", "no such key"),
     ],
 )
@@ -303,9 +258,10 @@ def test_a_name_is_proposed_only_when_it_is_near(load: Load, key: str, meant: st
     assert ("there are host, port" in told) is (meant is None)
 
 
-@pytest.mark.parametrize("variable", ["TONEARM_HOME", "TONEARM_TOKEN", "TONEARM_X"])
-def test_a_variable_of_something_else_is_no_slip_of_the_pen(load: Load, variable: str) -> None:
-    (warning,) = load("", **{variable: "x"}).warnings
+def test_a_variable_without_section_is_told_as_not_read(load: Load) -> None:
+    (warning,) = load("", TONEARM_HOSTS="here", TONEARM_URL="http://there", PATH="/bin").warnings
+    assert "TONEARM_HOSTS is not read; did you mean TONEARM_SERVER__HOSTS?" in warning
+    (warning,) = load("", TONEARM_HOME="x").warnings  # of something else
     assert "did you mean" not in warning
     assert "TONEARM_<SECTION>__<KEY>" in warning
 
@@ -357,11 +313,6 @@ def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path) -> No
     )
 
 
-def test_a_variable_without_section_is_told_as_not_read(load: Load) -> None:
-    (warning,) = load("", TONEARM_HOSTS="here", TONEARM_URL="http://there", PATH="/bin").warnings
-    assert "TONEARM_HOSTS is not read; did you mean TONEARM_SERVER__HOSTS?" in warning
-
-
 @pytest.mark.parametrize(("full", "taken"), [(None, "hush"), ("more exact", "more exact"), ("", "")])
 def test_the_password_has_the_name_that_clients_read_too(load: Load, full: str | None, taken: str) -> None:
     variables = {"TONEARM_PASSWORD": "hush"} | ({} if full is None else {"TONEARM_SERVER__PASSWORD": full})
@@ -373,32 +324,20 @@ def test_the_password_has_the_name_that_clients_read_too(load: Load, full: str |
 def test_keys_of_the_older_node_are_read_and_named(load: Load) -> None:
     loaded = load(
         """
-        [server]
-        port = 9
-        [logging]
-        clean_log_on_start = true
-        [resolver]
-        enabled = false
-        ytdlp_path = "yt-dlp"
-        ffmpeg_path = "ffmpeg"
-        preferred_format = "140"
-        allow_spotify_title_search = true
+        logging = { clean_log_on_start = true }
+        resolver = { ffmpeg_path = "ffmpeg", preferred_format = "140", allow_spotify_title_search = true }
         [spotify]
         client_id = "x"
+        client_secret = "MY_SECRET"
         allow_spotify_title_search = true
         """,
-        TONEARM_SPOTIFY__CLIENT_SECRET="y",
+        MY_SECRET="y",
     )
-    assert loaded.config.server.port == 9
     (warning,) = loaded.warnings
-    for name in (
-        "logging.clean_log_on_start",
-        "resolver.ffmpeg_path",
-        "spotify.allow_spotify_title_search",
-    ):
+    for name in ("logging.clean_log_on_start", "resolver.ffmpeg_path", "spotify.allow_spotify_title_search"):
         assert name in warning
     spotify = loaded.config.spotify
-    assert (spotify.client_id, spotify.client_secret.get_secret_value()) == ("x", "y")
+    assert (spotify.client_id, spotify.client_secret.get_secret_value()) == ("x", "y")  # which may name a variable
 
 
 @pytest.mark.parametrize("key", ["client_id", "client_secret"])
@@ -420,20 +359,6 @@ def test_keys_of_sites_are_shown_to_nobody(load: Load) -> None:
     arguments = loaded.config.resolver.extractor_args
     assert arguments == {"youtube": {"po_token": ("web.gvs+hush",), "player_client": ("tv",)}}
     assert "hush" not in effective_values(loaded.config) + repr(loaded.config)
-    assert "line 2: resolver.extractor_args: Input" in complaint(
-        load, "\n[resolver.extractor_args]\nyoutube = 'hush'\n"
-    )
-
-
-def test_keys_for_spotify_may_be_names_of_variables(load: Load) -> None:
-    file = """
-        [spotify]
-        client_id = "MY_ID"
-        client_secret = "MY_SECRET"
-        """
-    spotify = load(file, MY_ID="one", MY_SECRET="two").config.spotify
-    assert (spotify.client_id, spotify.client_secret.get_secret_value()) == ("one", "two")
-    assert load(file).config.spotify.client_id == "MY_ID"
 
 
 def test_all_problems_are_told_at_once(load: Load) -> None:
