@@ -10,7 +10,6 @@ from tests.support.audio_files import music, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.environment import variables
 from tests.support.hand_time import LoopTime
-from tests.support.listened_node import ListenedNode
 from tests.support.running_node import running_node
 from tests.support.stranger import stranger
 from tonearm.client import ConnectError, LimitReached, Node, PlayerNotFound, Unauthorized
@@ -113,22 +112,3 @@ async def test_what_the_node_has_to_fetch_may_take_its_time() -> None:
             assert await node.resolve("https://page.example/") == "x"
         finally:
             await node.close()
-
-
-async def test_a_node_may_be_closed_at_any_moment_while_a_loop_begins() -> None:
-    async with ListenedNode().running() as listened, asyncio.timeout(60):
-        node = Node(listened.url)
-        errors: list[ConnectError] = []
-        has_begun, steps = False, 0
-        while not has_begun:
-            beginning = asyncio.ensure_future(begun(node, "events"))
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            has_begun = beginning.done()
-            await node.close()
-            try:
-                await beginning
-            except ConnectError as error:
-                errors.append(error)
-            steps += 1
-    assert {error.message for error in errors} == {f"The program closed the connection to the node at {node.url}."}

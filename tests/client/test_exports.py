@@ -34,18 +34,6 @@ def test_the_names_of_the_bots_side_stay() -> None:
     assert tonearm.discord.join is tonearm.bots.discord.join
 
 
-def test_every_name_says_what_it_is() -> None:
-    """The reference is made of these."""
-    unsaid = [
-        f"{name}.{member}"
-        for name, kind in vars(tonearm.client).items()
-        if isinstance(kind, type) and kind.__module__.startswith("tonearm.client")
-        for member, value in vars(kind).items()
-        if not member.startswith("_") and (callable(value) or isinstance(value, property)) and not value.__doc__
-    ]
-    assert not unsaid
-
-
 def test_every_event_of_a_player_can_be_named() -> None:
     kinds = {
         name

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import cast
 
 import aiohttp
+import pytest
 
 from tonearm.client.audio import Freshness, messages
 from tonearm.core.frame import FRAME_S
@@ -27,38 +28,37 @@ def at_once(first: int, last: int, now_s: float) -> list[tuple[int, float, float
     return [(number, 0.0, now_s) for number in range(first, last)]
 
 
-def test_what_is_read_in_time_is_heard() -> None:
-    assert heard(steady(1, 500, 7.0)) == list(range(1, 500))
-
-
-def test_after_a_standstill_only_the_newest_are_heard() -> None:
-    """100 frames came in six seconds in which nobody read; the node kept the newest ten of the rest."""
-    stood_still = [*steady(1, 51, 0.0), *at_once(51, 151, 7.0), *at_once(341, 351, 7.0), *steady(351, 400, 7.01)]
-    numbers = heard(stood_still)
-    assert numbers[:50] == list(range(1, 51))
-    assert numbers[50:] == list(range(341, 400))
-
-
-def test_a_pause_of_the_player_makes_no_frame_late() -> None:
-    assert heard([*steady(1, 51, 0.0), (51, 59.0, 60.0), *steady(52, 101, 60.02)]) == list(range(1, 101))
-    slow = [(number, 0.004, number * 0.02) for number in range(1, 51)]  # its reader works for 16 ms at each
-    assert heard([*slow, (51, 59.0, 60.0)]) == list(range(1, 52))
-
-
-def test_a_burst_at_the_beginning_is_heard() -> None:
-    assert heard([(1, 0.1, 3.0), *at_once(2, 20, 3.0), *steady(20, 60, 3.02)]) == list(range(1, 60))
-
-
-def test_what_piled_up_is_read_piece_by_piece() -> None:
-    """Each piece is waited for, a moment, as the loop turns between them; its first frame proves nothing."""
-    pieces = [(number, 0.003 if number % 60 == 51 else 0.0, 7.0) for number in range(51, 351)]
-    assert heard([*steady(1, 51, 0.0), *pieces, *steady(351, 400, 7.01)]) == [*range(1, 51), *range(341, 400)]
-
-
-def test_a_standstill_in_a_pause_costs_two_frames() -> None:
-    """The first one after it may have waited as long as the loop stood still."""
-    numbers = heard([*steady(1, 51, 0.0), (51, 0.0, 60.0), *steady(52, 101, 60.02)])
-    assert numbers == [*range(1, 51), *range(53, 101)]
+@pytest.mark.parametrize(
+    ("arrivals", "expected"),
+    [
+        ([*steady(1, 500, 7.0)], [*range(1, 500)]),
+        # A standstill: 100 frames came in six seconds in which nobody read; the node kept the newest ten of the rest.
+        (
+            [*steady(1, 51, 0.0), *at_once(51, 151, 7.0), *at_once(341, 351, 7.0), *steady(351, 400, 7.01)],
+            [*range(1, 51), *range(341, 400)],
+        ),
+        # A pause of the player makes no frame late, also of a reader that works for 16 ms at each.
+        ([*steady(1, 51, 0.0), (51, 59.0, 60.0), *steady(52, 101, 60.02)], [*range(1, 101)]),
+        ([*((number, 0.004, number * 0.02) for number in range(1, 51)), (51, 59.0, 60.0)], [*range(1, 52)]),
+        # A burst at the beginning.
+        ([(1, 0.1, 3.0), *at_once(2, 20, 3.0), *steady(20, 60, 3.02)], [*range(1, 60)]),
+        # What piled up is read piece by piece. Each is waited for, a moment; its first frame proves nothing.
+        (
+            [
+                *steady(1, 51, 0.0),
+                *((number, 0.003 if number % 60 == 51 else 0.0, 7.0) for number in range(51, 351)),
+                *steady(351, 400, 7.01),
+            ],
+            [*range(1, 51), *range(341, 400)],
+        ),
+        # A standstill in a pause costs two frames: the first one may have waited as long as the loop stood still.
+        ([*steady(1, 51, 0.0), (51, 0.0, 60.0), *steady(52, 101, 60.02)], [*range(1, 51), *range(53, 101)]),
+        # A reader that is a little late.
+        ([*steady(1, 51, 0.0), *at_once(51, 60, 1.17), *steady(60, 90, 1.19)], [*range(1, 90)]),
+    ],
+)
+def test_only_stale_frames_are_left_out(arrivals: list[tuple[int, float, float]], expected: list[int]) -> None:
+    assert heard(arrivals) == expected
 
 
 def test_no_reader_hears_nothing_for_longer_than_a_second() -> None:
@@ -67,10 +67,6 @@ def test_no_reader_hears_nothing_for_longer_than_a_second() -> None:
     numbers = heard([*steady(1, 51, 0.0), *bunches])
     assert 100 < numbers[50] < 112
     assert numbers[50:] == list(range(numbers[50], 500))
-
-
-def test_a_reader_that_is_a_little_late_loses_nothing() -> None:
-    assert heard([*steady(1, 51, 0.0), *at_once(51, 60, 1.17), *steady(60, 90, 1.19)]) == list(range(1, 90))
 
 
 class SlowSocket:

@@ -5,13 +5,12 @@ import struct
 from collections.abc import AsyncIterable
 from pathlib import Path
 
-import pytest
 from aiohttp import web
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import PATIENT
 from tests.support.eventually import eventually
-from tests.support.listened_node import ListenedNode, event, say_nothing, tell_the_state
+from tests.support.listened_node import ListenedNode, event, say_nothing
 from tests.support.running_cluster import cuttable
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import (
@@ -21,9 +20,7 @@ from tonearm.client import (
     PlayerCreate,
     PlayerDelete,
     PlayerGone,
-    PlayerNotFound,
     PlayerState,
-    QueueEnd,
     Reconnected,
     TrackStart,
     UnknownEvent,
@@ -134,24 +131,6 @@ async def test_who_closes_a_stream_ends_the_loops_of_other_tasks() -> None:
         await node.close()
 
 
-async def test_a_node_that_answers_no_goodbye_delays_the_end_of_a_program_once_and_not_for_each_player() -> None:
-    all_leave = asyncio.Barrier(3)
-    still_connected: list[bool] = []
-
-    async def events(socket: web.WebSocketResponse) -> None:
-        socket._autoclose = False  # the answer to the client's goodbye comes when this returns
-        await tell_the_state(socket)
-        await all_leave.wait()
-        still_connected.append(socket.get_extra_info("socket").fileno() >= 0)
-
-    async with ListenedNode(events=events).running() as listened, asyncio.timeout(60), Node(listened.url) as node:
-        players = [node.player(name) for name in "abc"]
-        seen = [asyncio.create_task(player.wait_for(PlayerState)) for player in players]
-        await asyncio.wait(seen)
-        await node.close()
-    assert still_connected == [True] * 3
-
-
 async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:
     """Sound and events go on with the player that the program creates anew."""
     (tmp_path / "song.wav").write_bytes(wav(music(3.0)))
@@ -196,15 +175,6 @@ async def test_sound_goes_on_after_a_cut(process: RunningNode, node: Node) -> No
                     break
         assert numbers == sorted(set(numbers))
         assert (audio.reconnects, audio.received) == (1, len(numbers))
-
-
-async def test_who_waits_for_what_cannot_come_any_more_is_told(node: Node) -> None:
-    player = await node.create_player("a", "song.wav")
-    waiting = asyncio.ensure_future(player.wait_for(QueueEnd))
-    await asyncio.sleep(0)
-    await node.request("DELETE", "/v0/players/a")
-    with pytest.raises(PlayerNotFound, match="'a'"):
-        await asyncio.wait_for(waiting, 60)
 
 
 async def test_what_no_node_sends_is_passed_over() -> None:

@@ -4,14 +4,13 @@ import asyncio
 import json
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.support.edge import running_edge, still_node
-from tests.support.eventually import eventually
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.stand_in_voices import StandInVoices
 from tonearm.client import Forbidden, Node, Player, VoiceLink
@@ -20,8 +19,8 @@ from tonearm.core.voice import VoiceCredentials, VoicePhase
 GUILD, BOT = 41, 10
 
 
-@pytest_asyncio.fixture
-async def voices() -> StandInVoices:
+@pytest.fixture
+def voices() -> StandInVoices:
     return StandInVoices()
 
 
@@ -55,48 +54,42 @@ def target(voices: StandInVoices) -> tuple[int, str, str]:
     return voices.of["p"].status.target.channel_id, credentials.session_id, credentials.token
 
 
-@pytest.mark.parametrize("is_server_first", [False, True])
-async def test_both_events_in_either_order_join(link: VoiceLink, voices: StandInVoices, is_server_first: bool) -> None:
-    events = [state(7), server("t1")]
-    await link.take(events[is_server_first])
-    assert voices.of == {}
-    await link.take(events[not is_server_first])
-    assert target(voices) == (7, "s1", "t1")
-    assert voices.of["p"].status.target.bitrate_bps == 64_000
+MOVED = "b.discord.media:443"
+OTHERS: list[object] = [
+    *(state(8, user=11), state(None, user=11), server("t2", guild=42)),
+    *({"op": 0, "t": "MESSAGE_CREATE", "d": {**server("t2")}}, '{"t": "VOICE_SERVER_UPDATE"', "[]", "", None, 5),
+    *({"op": 0, "t": "VOICE_STATE_UPDATE", "d": None}, ["VOICE_STATE_UPDATE"], '["VOICE_STATE_UPDATE"]'),
+]
 
 
-async def test_moves_and_servers_that_come_and_go_are_followed(link: VoiceLink, voices: StandInVoices) -> None:
-    await link.take(state(7))
-    await link.take(server("t1"))
-    await link.take(state(8))
-    assert target(voices) == (7, "s1", "t1")  # a token holds for one channel
-    await link.take(server("t2", "b.discord.media:443"))
-    assert target(voices) == (8, "s1", "t2")
-    await link.take(server("t3", None))
-    assert voices.of["p"].status.phase is VoicePhase.CLOSED
-    await link.take(server("t4"))
-    assert target(voices) == (8, "s1", "t4")
-
-
-async def test_a_new_session_waits_for_its_token_and_a_muted_bot_for_none(
-    link: VoiceLink, voices: StandInVoices
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # A token holds for one channel, and a session waits for its own.
+        [(state(8), (7, "s1", "t1")), (server("t2", MOVED), (8, "s1", "t2"))],
+        [(state(7, "s2"), (7, "s1", "t1")), (server("t2"), (7, "s2", "t2"))],
+        [(server("t2", MOVED), (7, "s1", "t2")), (state(8), (8, "s1", "t2")), (state(9), (8, "s1", "t2"))],
+        [({**state(7), "mute": True}, (7, "s1", "t1")), (server("t3"), (7, "s1", "t3"))],
+        [(server("t2", None), (7, "s1", "t2")), (server("t3"), (7, "s1", "t3"))],
+        [(state(None), None), (server("t2"), None), (state(9, "s2"), (9, "s2", "t2"))],
+        [(state(None), None), (state(9, "s2"), None), (server("t2"), (9, "s2", "t2"))],
+        [(event, (7, "s1", "t1")) for event in OTHERS],
+        # The forms in which the libraries give them.
+        [(json.dumps({"op": 0, "s": 5, "t": "VOICE_STATE_UPDATE", "d": state(8)}), (7, "s1", "t1"))],
+        [(json.dumps({"op": 0, "s": 5, "t": "VOICE_SERVER_UPDATE", "d": server("t2")}).encode(), (7, "s1", "t2"))],
+        [({"op": 0, "t": "VOICE_SERVER_UPDATE", "d": server("t2")}, (7, "s1", "t2"))],
+        [(SimpleNamespace(payload=server("t3")), (7, "s1", "t3"))],
+    ],
+)
+async def test_events_of_the_gateway_are_followed(
+    link: VoiceLink, voices: StandInVoices, steps: list[tuple[object, tuple[int, str, str] | None]]
 ) -> None:
-    for event in (state(7), server("t1"), state(7, "s2")):
+    for event, expected in [(state(7), None), (server("t1"), (7, "s1", "t1")), *steps]:
         await link.take(event)
-    assert target(voices) == (7, "s1", "t1")
-    await link.take(server("t2"))
-    assert target(voices) == (7, "s2", "t2")
-    await link.take({**state(7, "s2"), "mute": True})
-    await link.take(server("t3"))
-    assert target(voices) == (7, "s2", "t3")
-
-
-async def test_a_move_whose_server_comes_first_is_followed(link: VoiceLink, voices: StandInVoices) -> None:
-    for event in (state(7), server("t1"), server("t2", "b.discord.media:443"), state(8)):
-        await link.take(event)
-    assert target(voices) == (8, "s1", "t2")
-    await link.take(state(9))
-    assert target(voices) == (8, "s1", "t2")
+        assert (target(voices) if voices.of else None) == expected
+        for voice in voices.of.values():
+            assert voice.status.target.bitrate_bps == 64_000
+            assert (voice.status.phase is VoicePhase.CLOSED) == (event == server("t2", None))
 
 
 async def test_who_waits_during_a_move_hears_of_the_new_channel(link: VoiceLink, voices: StandInVoices) -> None:
@@ -112,53 +105,12 @@ async def test_who_waits_during_a_move_hears_of_the_new_channel(link: VoiceLink,
     assert (await waiting).channel_id == "8"
 
 
-async def test_out_of_the_channel_is_out_of_the_voice_and_nothing_of_before_counts(
-    link: VoiceLink, voices: StandInVoices
-) -> None:
-    await link.take(state(7))
-    await link.take(server("t1"))
-    await link.take(state(None))
-    assert voices.of == {}
-    await link.take(server("t2"))
-    assert voices.of == {}
-    await link.take(state(9, "s2"))
-    assert target(voices) == (9, "s2", "t2")
-
-
 async def test_the_programs_of_the_document_are_ones() -> None:
     programs = blocks("python", (REPOSITORY / "docs" / "voice.md").read_text(encoding="utf-8"))
     assert len(programs) == 2
     for program in programs:
         compile(program, "voice.md", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
         assert program.startswith("link = player.join_voice(")
-
-
-@dataclass
-class ShardPayload:
-    payload: Any
-
-
-async def test_events_come_in_the_forms_of_the_libraries(link: VoiceLink, voices: StandInVoices) -> None:
-    await link.take(json.dumps({"op": 0, "s": 5, "t": "VOICE_STATE_UPDATE", "d": state(7)}))
-    await link.take(json.dumps({"op": 0, "s": 6, "t": "VOICE_SERVER_UPDATE", "d": server("t1")}).encode())
-    assert target(voices) == (7, "s1", "t1")
-    await link.take({"op": 0, "t": "VOICE_SERVER_UPDATE", "d": server("t2")})
-    assert target(voices) == (7, "s1", "t2")
-    await link.take(ShardPayload(server("t3")))
-    assert target(voices) == (7, "s1", "t3")
-
-
-async def test_what_is_about_others_or_no_event_changes_nothing(link: VoiceLink, voices: StandInVoices) -> None:
-    await link.take(state(7))
-    await link.take(server("t1"))
-    others: list[object] = [
-        *(state(8, user=11), state(None, user=11), server("t2", guild=42)),
-        *({"op": 0, "t": "MESSAGE_CREATE", "d": {**server("t2")}}, '{"t": "VOICE_SERVER_UPDATE"', "[]", "", None, 5),
-        *({"op": 0, "t": "VOICE_STATE_UPDATE", "d": None}, ["VOICE_STATE_UPDATE"], '["VOICE_STATE_UPDATE"]'),
-    ]
-    for event in others:
-        await link.take(event)
-    assert target(voices) == (7, "s1", "t1")
 
 
 async def test_who_waits_hears_when_it_is_joined_or_given_up(
@@ -177,31 +129,6 @@ async def test_who_waits_hears_when_it_is_joined_or_given_up(
     await player.unfollow()
     await link.leave()
     assert await link.status() is None
-
-
-async def test_who_waits_asks_nothing_while_the_bot_is_out_of_the_channel(
-    player: Player, voices: StandInVoices
-) -> None:
-    asked: list[str] = []
-
-    async def send(method: str, what: str, *body: Any) -> Any:
-        asked.append(what)
-        return await player._send(method, what, *body)
-
-    link = VoiceLink(send, GUILD, BOT, None)
-    await link.take(state(7))
-    await link.take(server("t1"))
-    waiting = asyncio.create_task(link.ready(60))
-    await eventually(lambda: "voice?wait=1000" in asked, "it waits")
-    await link.take(state(None))
-    before = asked.count("voice?wait=1000")  # twice, if the machine takes a second for this
-    for _ in range(20):
-        await link.status()
-    assert asked.count("voice?wait=1000") == before
-    await link.take(server("t2"))
-    await link.take(state(9, "s2"))
-    voices.of["p"].becomes(VoicePhase.CONNECTED)
-    assert (await waiting).channel_id == "9"
 
 
 async def test_the_node_s_refusal_is_told_and_shows_no_secret(link: VoiceLink, voices: StandInVoices) -> None:
