@@ -23,7 +23,6 @@ from tonearm.serve import (
     VoiceSetupError,
     addresses_behind,
     connection_limits,
-    log_loop_error,
     missing_for_voice,
     missing_of_extra,
     public_limits,
@@ -149,14 +148,6 @@ def test_an_address_at_which_the_other_nodes_reach_themselves_is_warned_of(
     assert len(told) == warns
 
 
-async def test_the_end_of_a_closed_tls_connection_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    loop = asyncio.get_running_loop()
-    log_loop_error(loop, {"message": "Fatal error on SSL protocol", "exception": RuntimeError("the handler is closed")})
-    assert not caplog.records
-    log_loop_error(loop, {"message": "a task failed", "exception": RuntimeError("why")})
-    assert "a task failed" in caplog.text
-
-
 def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:
     off, wanted, auto = (Config.model_validate({"voice": {"enabled": value}}) for value in (False, True, "auto"))
     for missing in ([], ["PyNaCl"]):
@@ -183,11 +174,6 @@ def test_what_is_configured_reaches_the_voices() -> None:
     assert (settings.udp_ports, settings.private_networks) == (range(50_000, 50_010), True)
     assert (settings.opus.bitrate_bps, settings.opus.passes_through) == (96_000, True)
     assert (settings.max_connections, settings.connect_timeout_s) == (1000, 10.0)
-
-
-async def test_keys_of_the_older_node_are_warned_of(tmp_path: Path) -> None:
-    async with running_node(tmp_path, "[logging]\nclean_log_on_start = true\n") as node:
-        assert any("WARNING" in line and "logging.clean_log_on_start" in line for line in node.log)
 
 
 async def test_the_commands_to_try_work_as_printed(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ import yaml
 import tonearm
 from tests.support.audio_files import tone, wav
 from tests.support.environment import environment
-from tests.support.missing_programs import needs, skip_for_want_of
+from tests.support.missing_programs import needs
 from tests.support.processes import descriptors_left
 from tests.support.readme import REPOSITORY
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode, running_node
 from tonearm.config.load import load_config
 from tonearm.config.schema import SECTIONS
 from tonearm.process import notify, watchdog_interval_s
@@ -79,13 +79,7 @@ class Place:
                 (libraries / found.name).symlink_to(found)
         (self.packages / "libraries.pth").write_text(f"{libraries}\n")
 
-    def install(self, wheel: Path) -> None:
-        self._pip("install", "--no-deps", "--no-index", "--no-compile", str(wheel))
-
-    def uninstall(self, name: str) -> None:
-        self._pip("uninstall", "--yes", name)
-
-    def _pip(self, *arguments: str) -> None:
+    def pip(self, *arguments: str) -> None:
         command = [str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments]
         subprocess.run(command, check=True, capture_output=True, env=environment())
 
@@ -105,24 +99,7 @@ def test_what_is_pinned_is_checked_when_it_is_installed() -> None:
         assert "".join(packages) == pinned
 
 
-def test_a_copy_in_place_of_the_checkout_is_told(tmp_path: Path) -> None:
-    command = [sys.executable, str(REPOSITORY / "tools" / "check_install.py")]
-    assert subprocess.run(command, env=environment(), check=False).returncode == 0
-    (tmp_path / "tonearm").mkdir()
-    (tmp_path / "tonearm" / "__init__.py").touch()
-    variables = environment({"PYTHONPATH": str(tmp_path)})
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert (done.returncode, f"{tmp_path / 'tonearm'} is a copy" in done.stderr, " -e ." in done.stderr) == (
-        1,
-        True,
-        True,
-    )
-    recipes = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-    for target in ("run", "test", "check"):
-        assert f"\n{target}: $(VENV)/." in recipes
-        assert recipes.partition(f"\n{target}: $(VENV)/.")[2].splitlines()[1].endswith("python tools/check_install.py")
-
-
+INSTALL: Final = ("install", "--no-deps", "--no-index", "--no-compile")
 WHICH: Final = "import tonearm, tonearm.discord as bot, tonearm.client; print(tonearm.VERSION, bot.join.__name__)"
 
 
@@ -134,40 +111,26 @@ def test_the_nodes_wheel_holds_all_files(wheels: Wheels) -> None:
     assert held == kept, f"change package-data in pyproject.toml: {sorted(held ^ kept)}"
 
 
-@pytest.mark.timeout(600)  # pip begins seven times, each time for some seconds
+@pytest.mark.timeout(600)  # pip begins three times, each time for some seconds
 def test_node_and_client_come_and_go_beside_each_other_and_the_node_plays_alone(tmp_path: Path, wheels: Wheels) -> None:
     place = Place(tmp_path)
-    place.install(wheels.client)
+    place.pip(*INSTALL, str(wheels.client))
     assert place.says(WHICH) == f"{CLIENT_VERSION} join"
     assert place.says("import tonearm.node") == "ModuleNotFoundError: No module named 'tonearm.node'"
     with zipfile.ZipFile(wheels.client) as wheel:
         (licence,) = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
         assert wheel.read(licence) == (REPOSITORY / "LICENSE").read_bytes()
-    place.install(wheels.node)
-    assert_both_are_whole(place, wheels)
-    place.uninstall("tonearm-client")
+    place.pip(*INSTALL, str(wheels.node))
+    held = [set(zipfile.ZipFile(path).namelist()) for path in wheels]
+    assert not held[0] & held[1]  # so that either goes without the other
+    assert place.says(WHICH) == f"{tonearm.VERSION} join"  # the node's, which has all
+    place.pip("uninstall", "--yes", "tonearm-client")
     assert place.says("import tonearm.node.node, tonearm.client; print('whole')") == "whole"
     assert not [path for path in place.packages.rglob("*") if "tonearm_client" in str(path) and path.is_file()]
     assert_a_tone_is_played(place, tmp_path)
-    place.install(wheels.client)
-    assert_both_are_whole(place, wheels)
-    place.uninstall("tonearm")
-    assert place.says(WHICH) == f"{CLIENT_VERSION} join"
-
-
-def assert_both_are_whole(place: Place, wheels: Wheels) -> None:
-    """Node and client of two versions are installed, and have not mixed their files."""
-    for path in wheels:
-        with zipfile.ZipFile(path) as wheel:
-            for name in (name for name in wheel.namelist() if not name.endswith("/RECORD")):
-                assert (place.packages / name).read_bytes() == wheel.read(name), name
-    assert place.says(WHICH) == f"{tonearm.VERSION} join"  # the node's, which has all
-    assert place.says("import tonearm.node.node; print('whole')") == "whole"
 
 
 def assert_a_tone_is_played(place: Place, folder: Path) -> None:
-    assert place.says("import tonearm; print(tonearm.__file__)").startswith(str(place.packages))
-
     (folder / "tone.wav").write_bytes(wav(tone(440.0, 0.2)))
     command = str(place.python.with_name("tonearm"))
     with socket.socket() as free:
@@ -208,15 +171,25 @@ def composition() -> Any:
     return yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
 
 
-async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path) -> None:
+async def exit_code(check: list[str], node: RunningNode, password: str, name: str = "TONEARM_PASSWORD") -> int | None:
+    """Of the program that asks whether the node answers."""
+    how, python, *words = check
+    assert (how, python) == ("CMD", "python")
+    words = [word.replace(":2333/", f":{node.port}/") for word in words]
+    variables = environment({"TONEARM_SERVER__PORT": str(node.port), name: password, **PROXY})
+    asking = await asyncio.create_subprocess_exec(sys.executable, *words, env=variables, stderr=subprocess.DEVNULL)
+    return await asking.wait()
+
+
+async def test_the_composition_keeps_players_lets_programs_in_and_asks_whether_the_node_answers(tmp_path: Path) -> None:
     service = composition()["services"]["tonearm"]
     assert service["cap_drop"] == ["ALL"]
     assert "state:/state" in service["volumes"]
     assert service["hostname"]  # logins that outlast a restart are made of it
     assert {one["restart"] for one in composition()["services"].values()} == {"unless-stopped"}
     assert composition()["volumes"].keys() == {"state", "engine"}
-    how, python, *check = service["healthcheck"]["test"]
-    assert (how, python) == ("CMD", "python")
+    (command,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
+    check, of_image = service["healthcheck"]["test"], ["CMD", *json.loads(command)]
     variables = {
         name: value.replace("/state", str(tmp_path)).replace("${TONEARM_PASSWORD:?Set TONEARM_PASSWORD}", "sesame")
         for name, value in service["environment"].items()
@@ -230,11 +203,15 @@ async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path
         assert b"<form" in page.body
         created = await node.request("POST", "/v0/players", body, headers=(("Authorization", "sesame"),))
         assert created.status == 201
-        asked = [argument.replace(":2333/", f":{node.port}/") for argument in check]
-        assert await (await asyncio.create_subprocess_exec(sys.executable, *asked, env=environment(PROXY))).wait() == 0
+        assert await exit_code(check, node, "") == await exit_code(of_image, node, "") == 0  # by an open path
+    del variables["TONEARM_SERVER__OPEN_PATHS"]
     async with running_node(tmp_path, variables=variables) as node:
         state = await node.request("GET", "/v0/players/radio/state", headers=(("Authorization", "sesame"),))
         assert state.status == 200
+        for name in ("TONEARM_PASSWORD", "TONEARM_SERVER__PASSWORD"):
+            assert await exit_code(of_image, node, "sesame", name) == 0
+        assert await exit_code(of_image, node, "wrong") == 1
+    assert await exit_code(of_image, node, "sesame") == 1
 
 
 def test_the_nodes_of_a_cluster_are_configured_as_nodes_can_be() -> None:
@@ -264,37 +241,6 @@ def test_the_nodes_of_a_cluster_are_configured_as_nodes_can_be() -> None:
         config = load_config(None, variables).config
         assert config.cluster.url.startswith("nats://"), name
         assert config.cluster.address_port == (2341 if config.server.reuse_port else config.server.port), name
-
-
-@needs("docker")
-def test_docker_takes_the_composition() -> None:
-    """Where its plug-in for compositions is installed."""
-    compose = ["docker", "compose", "--project-directory", str(REPOSITORY)]
-    if subprocess.run([*compose, "version"], capture_output=True, check=False).returncode != 0:
-        skip_for_want_of("docker compose")
-    variables = environment({"TONEARM_PASSWORD": "sesame"})
-    subprocess.run([*compose, "--profile", "cluster", "config", "--quiet"], env=variables, check=True)
-
-
-async def test_the_image_asks_whether_the_node_answers(tmp_path: Path) -> None:
-    (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
-    python, *arguments = json.loads(check)
-    assert python == "python"
-
-    async def exit_code(port: int, password: str, name: str = "TONEARM_PASSWORD") -> int | None:
-        variables = {"TONEARM_SERVER__PORT": str(port), name: password, **PROXY}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments, env=environment(variables), stderr=subprocess.DEVNULL
-        )
-        return await process.wait()
-
-    async with running_node(tmp_path) as node:
-        assert await exit_code(node.port, "") == await exit_code(node.port, "wrong") == 0
-    assert await exit_code(node.port, "") == 1
-    async with running_node(tmp_path, '[server]\npassword = "sesame"\n') as node:
-        for name in ("TONEARM_PASSWORD", "TONEARM_SERVER__PASSWORD"):
-            assert await exit_code(node.port, "sesame", name) == 0
-        assert await exit_code(node.port, "wrong") == 1
 
 
 SECRET: Final = re.compile(r"^# (?=LoadCredential=|Environment=)", re.MULTILINE)  # a line of the unit that some need
@@ -336,24 +282,14 @@ async def test_a_service_manager_is_told(tmp_path: Path) -> None:
         assert last == b"STOPPING=1"
 
 
-@pytest.mark.parametrize(
-    ("variables", "interval_s"),
-    [
-        ({}, None),
-        ({"WATCHDOG_USEC": "30000000"}, 15.0),
-        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
-        ({"WATCHDOG_USEC": "soon"}, None),
-    ],
-)
-def test_how_often_the_watchdog_hears(variables: dict[str, str], interval_s: float | None) -> None:
-    assert watchdog_interval_s(variables) == interval_s
+def test_how_often_the_watchdog_hears() -> None:
+    assert watchdog_interval_s({"WATCHDOG_USEC": "30000000"}) == 15.0
+    for other in ({}, {"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}):
+        assert watchdog_interval_s(other) is None
 
 
-def test_without_a_service_manager_nothing_is_said(tmp_path: Path) -> None:
+def test_without_a_service_manager_or_free_descriptors_nothing_is_said(tmp_path: Path) -> None:
     for address in ("", "nowhere", str(tmp_path / "missing"), "@tonearm-of-nobody"):
         notify("READY=1", {"NOTIFY_SOCKET": address})
-
-
-def test_without_free_descriptors_nothing_is_said_either(tmp_path: Path) -> None:
     with descriptors_left(0):
         notify("WATCHDOG=1", {"NOTIFY_SOCKET": str(tmp_path / "notify")})
