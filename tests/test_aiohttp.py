@@ -1,7 +1,6 @@
 """The parts of aiohttp that are used here and that it does not promise to keep: an upgrade fails here, in words."""
 
 import ast
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ ATTRIBUTES: dict[str, tuple[type[Any], Callable[[Any], bool], str]] = {
     "_factory": (TCPConnector, callable, "answers that begin with `ICY`, as SHOUTcast's do"),
     "set_response_params": (ResponseHandler, callable, "answers that begin with `ICY`, as SHOUTcast's do"),
 }
-# Names that are not in the package itself, but in a module of it.
-NAMES = {("aiohttp.client_proto", "ResponseHandler"), ("aiohttp.http_parser", "RawRequestMessage")}
 
 
 async def made() -> dict[type[Any], Any]:
@@ -47,11 +44,6 @@ async def test_what_aiohttp_does_not_promise_is_there(name: str) -> None:
     what = f"aiohttp's {owner.__name__}.{name}, needed for {use},"
     assert hasattr(holder, name), f"{what} is gone: find another way, or keep to the version before"
     assert is_right(getattr(holder, name)), f"{what} is another thing now: {getattr(holder, name)!r}"
-
-
-@pytest.mark.parametrize(("module", "name"), sorted(NAMES))
-def test_modules_that_it_does_not_promise_are_there(module: str, name: str) -> None:
-    assert hasattr(importlib.import_module(module), name), f"{module}.{name} is gone: find another way"
 
 
 def test_no_other_private_part_of_aiohttp_is_used() -> None:

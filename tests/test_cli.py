@@ -23,15 +23,10 @@ from tonearm.config.schema import Config
 from tonearm.serve import addresses_behind
 
 
-def test_the_version_is_told_in_one_line(tmp_path: Path) -> None:
-    result = run_tonearm("--version", folder=tmp_path, is_fork=False)
-    assert (result.returncode, result.stdout) == (0, f"tonearm {VERSION}\n")
-
-
-def test_files_in_the_working_folder_are_no_modules_of_the_command(tmp_path: Path) -> None:
+def test_the_version_is_told_in_one_line_and_files_in_the_folder_are_no_modules(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise LookupError")
     result = run_tonearm("--version", folder=tmp_path, is_fork=False)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"tonearm {VERSION}\n", "")
 
 
 def test_ctrl_c_has_no_traceback_while_modules_are_loaded(tmp_path: Path) -> None:
@@ -57,95 +52,54 @@ def test_the_first_process_of_a_container_ends_while_modules_are_loaded(tmp_path
             process.kill()
 
 
-def test_without_a_command_the_usage_is_told(tmp_path: Path) -> None:
-    result = run_tonearm(folder=tmp_path)
-    assert result.returncode == 2
-    assert "Usage: tonearm" in result.stderr
-
-
-def test_init_config_writes_every_key_at_its_default(tmp_path: Path) -> None:
-    result = run_tonearm("init-config", folder=tmp_path)
-    assert result.returncode == 0
-    path = tmp_path / "tonearm.toml"
+def test_init_config_writes_every_key_at_its_default_where_it_is_told_and_overwrites_nothing(tmp_path: Path) -> None:
+    assert run_tonearm("init-config", "other.toml", folder=tmp_path).returncode == 0
+    path = tmp_path / "other.toml"
     written = tomllib.loads(path.read_text(encoding="utf-8"))
-    assert {section: set(keys) for section, keys in written.items()} == {
-        section: set(values) for section, values in Config().model_dump().items()
+    assert {section: {*keys} for section, keys in written.items()} == {
+        section: {*values} for section, values in Config().model_dump().items()
     }
     assert load_config(path, {}).config == Config()
-    # It is where the password goes.
-    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
-
-
-def test_init_config_overwrites_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "tonearm.toml"
-    path.write_text("# mine\n", encoding="utf-8")
-    result = run_tonearm("init-config", folder=tmp_path)
-    assert result.returncode == 2
-    assert "tonearm.toml exists and was not changed" in result.stderr
-    assert path.read_text(encoding="utf-8") == "# mine\n"
-
-
-def test_init_config_writes_where_it_is_told(tmp_path: Path) -> None:
-    assert run_tonearm("init-config", "other.toml", folder=tmp_path).returncode == 0
-    assert run_tonearm("check-config", "--config", "other.toml", folder=tmp_path).returncode == 0
-    result = run_tonearm("init-config", "no/such/folder.toml", folder=tmp_path)
-    assert result.returncode == 2
-    assert result.stderr == "tonearm: no/such/folder.toml cannot be written: No such file or directory\n"
+    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0  # it is where the password goes
+    mine = tmp_path / "tonearm.toml"
+    mine.write_text("# mine\n", encoding="utf-8")
+    for words, told in (
+        ((), "tonearm.toml exists and was not changed"),
+        (("no/such/folder.toml",), "no/such/folder.toml cannot be written: No such file or directory\n"),
+    ):
+        result = run_tonearm("init-config", *words, folder=tmp_path)
+        assert (result.returncode, told in result.stderr) == (2, True)
+    assert mine.read_text(encoding="utf-8") == "# mine\n"
 
 
 def test_init_config_leaves_nothing_where_there_is_too_little_room(tmp_path: Path) -> None:
-    result = subprocess.run(
-        ["sh", "-c", 'ulimit -f 1 && exec "$0" -m tonearm init-config', sys.executable],
-        cwd=tmp_path,
-        env=environment({"PYTHONDONTWRITEBYTECODE": "1"}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    command = ["sh", "-c", 'ulimit -f 1 && exec "$0" -m tonearm init-config', sys.executable]
+    variables = environment({"PYTHONDONTWRITEBYTECODE": "1"})
+    result = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert result.stderr == "tonearm: tonearm.toml cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_check_config_shows_what_it_comes_to_but_no_password(tmp_path: Path) -> None:
-    (tmp_path / "tonearm.toml").write_text(
-        "[server]\npassword = 'sesame'\nport = 1234\n[resolver]\nytdlp_path = 'x'\n", encoding="utf-8"
-    )
+    file = "[server]\npassword = 'sesame'\nport = 1234\n[resolver]\nytdlp_path = 'x'\n[sources]\nfiles = ['no/such']\n"
+    (tmp_path / "tonearm.toml").write_text(file, encoding="utf-8")
     result = run_tonearm("check-config", folder=tmp_path, variables={"TONEARM_SOURCES__BLOCKED": '["a\\\\.b"]'})
     assert result.returncode == 0
     assert "sesame" not in result.stdout + result.stderr
     assert "resolver.ytdlp_path" in result.stderr
+    assert "tonearm: warning: sources.files: there is no folder no/such\n" in result.stderr
     shown = tomllib.loads(result.stdout)
-    assert shown["server"]["port"] == 1234
-    assert shown["sources"]["blocked"] == ["a\\.b"]
+    assert (shown["server"]["port"], shown["sources"]["blocked"]) == (1234, ["a\\.b"])
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    (tmp_path / "tonearm.toml").write_text("[sources]\nfiles = ['no/such/folder']\n", encoding="utf-8")
-    result = run_tonearm("check-config", folder=tmp_path)
-    assert (result.returncode, result.stderr) == (
-        0,
-        "tonearm: warning: sources.files: there is no folder no/such/folder\n",
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[server]\nport = '1'\n", 'tonearm.toml, line 2: server.port: Input should be a valid integer, not "1"'),
-        ("[server]\npassword = 'sesame '\n", "tonearm.toml, line 2: server.password: must not begin or end"),
-    ],
-)
 @pytest.mark.parametrize("command", ["serve", "check-config"])
-def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str, text: str, line: str) -> None:
-    (tmp_path / "tonearm.toml").write_text(text, encoding="utf-8")
+def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str) -> None:
+    (tmp_path / "tonearm.toml").write_text("[server]\npassword = 'sesame '\n", encoding="utf-8")
     result = run_tonearm(command, folder=tmp_path)
-    assert result.returncode == 2
-    assert result.stderr.startswith(f"tonearm: {line}")
-    assert result.stderr.count("\n") == 1
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("tonearm: tonearm.toml, line 2: server.password: must not begin or end")
     assert "sesame" not in result.stderr
-    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -155,7 +109,6 @@ def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str, text:
         (("--port", "many"), 'option --port: server.port: Input should be a valid integer, not "many"'),
         (("--host", ""), "option --host: server.host: must be an address"),
         (("--host", "192.0.2.1", "--port", "0"), "cannot listen on 192.0.2.1:0: cannot assign requested address"),
-        (("--host", "name.invalid", "--port", "0"), "cannot listen on name.invalid:0"),
         (("--host", "2001:db8::1", "--port", "0"), "cannot listen on [2001:db8::1]:0"),
     ],
 )

@@ -46,18 +46,6 @@ async def test_a_private_node_serves_until_a_signal_exits_with_0_and_warns_of_no
     assert not any(word in line for line in node.log for word in ("ERROR", "Traceback", "WARNING"))
 
 
-def test_the_level_is_kept(tmp_path: Path) -> None:
-    # Nothing at all is told, so the port is taken from the commands to try.
-    process = RunningTonearm(
-        "serve", "--port", "0", "--try", folder=tmp_path, variables={"TONEARM_LOGGING__LEVEL": "warning"}
-    )
-    line = process.stdout.readline() + process.stdout.readline()
-    process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate()
-    assert b"listens on http://127.0.0.1:" in line
-    assert stderr == b""
-
-
 async def test_the_password_is_asked_for_and_never_logged(tmp_path: Path) -> None:
     async with running_node(tmp_path, '[server]\npassword = "sesame"\n[logging]\nlevel = "debug"\n') as node:
         for password, status in (("guess", 401), ("sesame", 200)):
@@ -150,14 +138,10 @@ def test_an_address_at_which_the_other_nodes_reach_themselves_is_warned_of(
 
 def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:
     off, wanted, auto = (Config.model_validate({"voice": {"enabled": value}}) for value in (False, True, "auto"))
-    for missing in ([], ["PyNaCl"]):
-        none, why = voices_of(off, missing)
+    for config, missing, words in ((off, [], "voice.enabled"), (auto, ["PyNaCl"], "pip install")):
+        none, why = voices_of(config, missing)
         assert none is None
-        assert "voice.enabled" in why
-    none, why = voices_of(auto, ["PyNaCl"])
-    assert none is None
-    assert "PyNaCl" in why
-    assert "pip install" in why
+        assert words in why
     with pytest.raises(VoiceSetupError, match=r"voice\.enabled is true, and PyNaCl is missing"):
         voices_of(wanted, ["PyNaCl"])
     assert "PyNaCl is missing" in (start_problem(wanted, ["PyNaCl"]) or "")
@@ -188,14 +172,10 @@ async def test_the_commands_to_try_work_as_printed(tmp_path: Path) -> None:
         assert (add[:2], add[3], skip[:3]) == (["curl", "-d"], f"{node.url}/v0/players", ["curl", "-X", "POST"])
         assert (await node.request("POST", add[3], json.loads(add[2]))).status == 201
         listener = RunningTonearm(*listen[1:], folder=tmp_path)
-        for status in listener.stdout:
-            if b"Welcome - tonearm" in status and b"playing" in status:
-                break
+        assert any(b"Welcome - tonearm" in status and b"playing" in status for status in listener.stdout)
         assert skip[3].startswith(node.url)
         assert (await node.request("POST", skip[3])).status == 204
-        for status in listener.stdout:
-            if b"track ended: skipped" in status:
-                break
+        assert any(b"track ended: skipped" in status for status in listener.stdout)
         listener.send_signal(signal.SIGINT)
         rest, errors = listener.communicate()
         assert b"Stopped." in rest
@@ -218,15 +198,11 @@ async def test_the_clip_plays_where_only_some_folders_may_be_read_and_is_not_off
 def test_the_collector_of_cycles_leaves_alone_what_was_there_at_the_start() -> None:
     """It would hold the audio clock up for 15 to 40 ms each time."""
     script = (
-        "import gc, time, tonearm.serve\n"
+        "import gc, tonearm.serve\n"
         "gc.disable()\n"  # as it is while a node loads
-        "def took():\n"
-        "    begin = time.process_time(); gc.collect(); return time.process_time() - begin\n"
-        "before = min(took() for _ in range(3))\n"
+        "before = len(gc.get_objects())\n"
         "tonearm.serve.keep_collections_short()\n"
-        "assert gc.isenabled()\n"
-        "print(before, min(took() for _ in range(3)))\n"
+        "print(gc.isenabled(), len(gc.get_objects()) < before / 5)\n"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    before_s, after_s = map(float, run.stdout.split())
-    assert after_s < before_s / 5
+    assert run.stdout == "True True\n"

@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ import tonearm.client
 from tests.support.edge import all_operations
 from tests.support.readme import REPOSITORY, blocks
 from tonearm.cli import tonearm as tonearm_command
-from tonearm.config.schema import SECTIONS
 
 # Pages that are not in docs/: files elsewhere in the repository, and what the site's hook makes.
 ELSEWHERE = ["ARCHITECTURE.md", "bench/README.md", "examples/README.md", "reference/interface.md"]
@@ -74,36 +72,3 @@ def test_the_site_is_made_without_network(tmp_path: Path) -> None:
     assert all(f'id="tonearm.client.{name}"' in reference for name in tonearm.client.__all__)
     for example in (REPOSITORY / "examples").glob("*.*"):
         assert example.suffix == ".md" or (tmp_path / "examples" / example.name).read_bytes() == example.read_bytes()
-
-
-SOURCES = {path.relative_to(REPOSITORY / "src" / "tonearm"): path for path in (REPOSITORY / "src").rglob("*.py")}
-NAMES_OF_OTHERS = {"web.Server", "run_delay", "no_new_privs", "SO_SNDBUF", "RWF_NOWAIT", "Application"}
-EXPLAINED = ["ARCHITECTURE.md", *(f"docs/design/{page}.md" for page in ("frames", "processes", "choices"))]
-
-
-@cache
-def words_of_the_code() -> set[str]:
-    return set(re.findall(r"\w+", "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.values())))
-
-
-@cache
-def is_a_module(*parts: str) -> bool:
-    """Whether there is a module or a package whose path ends with `parts`."""
-    return any(path.with_suffix("").parts[-len(parts) :] == parts for path in SOURCES) or any(
-        folder.parts[-len(parts) :] == parts for path in SOURCES for folder in path.parents
-    )
-
-
-@pytest.mark.parametrize("document", EXPLAINED)
-def test_modules_and_classes_that_the_design_names_are_there(document: str) -> None:
-    text = (REPOSITORY / document).read_text(encoding="utf-8")
-    spans = set(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)))
-    words = words_of_the_code()
-    for span in spans - NAMES_OF_OTHERS:
-        if re.fullmatch(r"[a-z_/]+\.py", span):
-            assert (REPOSITORY / span).exists() or is_a_module(*span.removesuffix(".py").split("/")), span
-        elif re.fullmatch(r"[a-z_]+(\.[A-Za-z_]+)+", span):
-            *room, name = span.split(".")
-            assert is_a_module(*room, name) or (name in words and is_a_module(*room)) or room[0] in SECTIONS, span
-        elif re.fullmatch(r"[A-Z][A-Za-z]+(\.[a-z_]+)?|[a-z]+(_[a-z]+)+|[A-Z]+(_[A-Z]+)+", span):
-            assert set(span.split(".")) <= words or is_a_module(span), span

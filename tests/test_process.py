@@ -24,9 +24,7 @@ def record(message: str, *arguments: object, exc_info: object = None) -> logging
 @pytest.mark.parametrize("formatter", [TextLines(), JsonLines()])
 def test_a_line_is_one_line_without_secrets(formatter: logging.Formatter) -> None:
     line = formatter.format(record("opened %s\nand more\x1b[2J", "https://ada:secret@radio.example/a.mp3?token=secret"))
-    assert "\n" not in line
-    assert "\x1b" not in line
-    assert "secret" not in line
+    assert not re.search("\n|\x1b|secret", line)
     assert "https://radio.example/a.mp3 and more" in line
     assert len(formatter.format(record("x" * 100_000))) < MAX_MESSAGE_CHARACTERS + 200
 
@@ -53,17 +51,14 @@ def test_an_error_is_one_bounded_line_without_secrets_that_ends_where_it_happene
         "two\nlines: https://ada:secret@radio.example/a.mp3?token=secret, GET /a.mp3?token=secret&b HTTP/1.1 failed"
     )
     line = formatter.format(record_of_error(3, message))
-    assert "\n" not in line
-    assert "secret" not in line
+    assert not re.search("\n|secret", line)
     assert "ValueError: two lines: https://radio.example/a.mp3 GET /a.mp3 HTTP/1.1 failed" in line
     assert line.index("GET /a failed") < line.index("in broken") < line.index("ValueError: two")
     assert line.index("in record_of_error") < line.index("RuntimeError: it failed")
     for depth, long in ((300, "x" * 100_000), (0, "/?a=" * 50_000), (300, "x/" * 500)):
         line = formatter.format(record_of_error(depth, long))
         assert len(line) < MAX_MESSAGE_CHARACTERS + MAX_TRACEBACK_CHARACTERS + 1000
-        assert "ValueError: " in line
-        assert "in broken" in line
-        assert "RuntimeError: it failed" in line
+        assert re.search("in broken.*ValueError: .*RuntimeError: it failed", line)
 
 
 @pytest.mark.timeout(PATIENCE_S)
@@ -85,8 +80,7 @@ def test_json_has_its_fields_and_a_traceback() -> None:
     fields = json.loads(JsonLines().format(record_of_error(0, "three")))
     assert (fields["level"], fields["logger"], fields["message"]) == ("warning", "tonearm.node", "GET /a failed")
     assert fields["time"].endswith("+00:00")
-    assert fields["traceback"].startswith("Traceback")
-    assert "ValueError: three" in fields["traceback"]
+    assert re.match("Traceback.*ValueError: three", fields["traceback"], re.DOTALL)
     assert "traceback" not in json.loads(JsonLines().format(record("well")))
 
 
