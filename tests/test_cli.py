@@ -1,8 +1,5 @@
 """The command as a user runs it. What `serve` does with a node that runs is in test_cli_serve."""
 
-import os
-import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -14,13 +11,9 @@ import pytest
 
 from tests.support.command import run_tonearm
 from tests.support.environment import environment, python_path
-from tests.support.eventually import PATIENCE_S
-from tests.support.missing_programs import skip_for_want_of
-from tests.support.processes import children_of
 from tonearm import VERSION
 from tonearm.config.load import load_config
 from tonearm.config.schema import Config
-from tonearm.serve import addresses_behind
 
 
 def test_the_version_is_told_in_one_line_and_files_in_the_folder_are_no_modules(tmp_path: Path) -> None:
@@ -33,23 +26,6 @@ def test_ctrl_c_has_no_traceback_while_modules_are_loaded(tmp_path: Path) -> Non
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
     result = run_tonearm("players", folder=tmp_path, variables=python_path(tmp_path), is_fork=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
-
-
-def test_the_first_process_of_a_container_ends_while_modules_are_loaded(tmp_path: Path) -> None:
-    unshare = ["unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--pid", "--fork"]
-    if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode != 0:
-        skip_for_want_of("unshare")
-    (tmp_path / "click.py").write_text("import time\nprint('loads')\ntime.sleep(3600)")
-    command = [*unshare, "--kill-child", sys.executable, "-m", "tonearm", "serve"]
-    with subprocess.Popen(command, env=environment(python_path(tmp_path)), stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"loads\n"
-            (first,) = children_of(process.pid)
-            os.kill(first, signal.SIGTERM)
-            assert process.wait(PATIENCE_S) == 0
-        finally:
-            process.kill()
 
 
 def test_init_config_writes_every_key_at_its_default_where_it_is_told_and_overwrites_nothing(tmp_path: Path) -> None:
@@ -147,27 +123,3 @@ def test_check_config_names_all_mistakes_and_warns_as_serve_does(tmp_path: Path)
     assert result.returncode == 0
     assert "tonearm: warning: other machines can reach this node, and the node has no password" in result.stderr
     assert "not server.max_connections = 1000000000" in result.stderr
-
-
-def test_a_node_for_all_addresses_says_what_they_are(tmp_path: Path) -> None:
-    assert addresses_behind("127.0.0.1") == addresses_behind("localhost") == []
-    trie = """Main:
-  +-- 0.0.0.0/0 3 0 5
-     |-- 127.0.0.1
-        /32 host LOCAL
-     +-- 172.17.0.0/16 2 0 2
-        |-- 172.17.0.0
-           /16 link UNICAST
-        |-- 172.17.0.2
-           /32 host LOCAL
-        |-- 172.17.255.255
-           /32 link BROADCAST
-"""
-    interfaces = """00000000000000000000000000000001 01 80 10 80       lo
-fe800000000000000000000000000001 02 40 20 80     eth0
-20010db8000000000000000000000002 02 40 00 80     eth0
-"""
-    (tmp_path / "fib_trie").write_text(trie)
-    (tmp_path / "if_inet6").write_text(interfaces)
-    assert addresses_behind("0.0.0.0", tmp_path) == ["172.17.0.2"]
-    assert addresses_behind("::", tmp_path) == ["2001:db8::2"]

@@ -182,19 +182,6 @@ async def test_the_commands_to_try_work_as_printed(tmp_path: Path) -> None:
         assert (listener.wait(), errors) == (0, b"")
 
 
-async def test_the_clip_plays_where_only_some_folders_may_be_read_and_is_not_offered_where_none_may(
-    tmp_path: Path,
-) -> None:
-    clip = Path(__file__).parent.parent / "src/tonearm/clips/welcome.opus"
-    (tmp_path / "music").mkdir()
-    for files, offered in (('["music"]', str(clip)), ("false", "")):
-        async with running_node(tmp_path, f"[sources]\nfiles = {files}\n") as node:
-            shown = (await node.request("GET", "/dashboard/nodes.json")).json()["nodes"]
-            assert [one["clip"] for one in shown] == [offered]
-            loaded = await node.request("GET", f"/v0/loadtracks?identifier={clip}")
-            assert loaded.status == (200 if offered else 403)
-
-
 def test_the_collector_of_cycles_leaves_alone_what_was_there_at_the_start() -> None:
     """It would hold the audio clock up for 15 to 40 ms each time."""
     script = (

@@ -5,7 +5,6 @@ from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from pathlib import Path
 from subprocess import run
 from sys import executable
-from typing import get_args
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import RunningNode, running_node
-from tonearm.client import Node, Player, Queue, errors
+from tonearm.client import Node, Player, Queue
 
 DOCUMENT = (REPOSITORY / "docs" / "client.md").read_text(encoding="utf-8")
 FIRST, SOUND = blocks("python", DOCUMENT)
@@ -67,19 +66,3 @@ def test_the_verbs_that_documents_name_are_there(name: str) -> None:
     assert len(named) > 5
     for owner, verb in named:
         assert hasattr({"node": Node, "player": Player, "queue": Queue}[owner], verb) or verb == "queue", (owner, verb)
-
-
-def test_every_verb_and_error_is_named() -> None:
-    names = {name for name in vars(Player) if not name.startswith("_")} - {
-        "created",
-        "take_event",
-        "take_state",
-        "unfollow",
-    }
-    missing = {name for name in names if not re.search(rf"\b{name}\b", DOCUMENT)}
-    assert missing <= {"track_id", "stream_url", "history", "delete", "refresh", "audio"}
-    for cause in get_args(errors.Cause):
-        assert f"`{cause}`" in DOCUMENT
-    for name, kind in vars(errors).items():
-        if isinstance(kind, type) and issubclass(kind, errors.TonearmError) and kind is not errors.TonearmError:
-            assert f"`{name}`" in DOCUMENT

@@ -1,15 +1,10 @@
 """Which frames a client leaves out after it stood still."""
 
-import asyncio
-import time
 from collections.abc import Iterable
-from typing import cast
 
-import aiohttp
 import pytest
 
-from tonearm.client.audio import Freshness, messages
-from tonearm.core.frame import FRAME_S
+from tonearm.client.audio import Freshness
 
 MAX_LATENCY_MS = 200
 
@@ -67,25 +62,3 @@ def test_no_reader_hears_nothing_for_longer_than_a_second() -> None:
     numbers = heard([*steady(1, 51, 0.0), *bunches])
     assert 100 < numbers[50] < 112
     assert numbers[50:] == list(range(numbers[50], 500))
-
-
-class SlowSocket:
-    """A socket that has a message from the second look on, and a machine that lets go of the program there."""
-
-    def __init__(self) -> None:
-        self._looks = 0
-
-    async def receive(self, timeout: float) -> aiohttp.WSMessage:  # noqa: ASYNC109 - as aiohttp has it
-        self._looks += 1
-        if self._looks == 1:
-            await asyncio.sleep(0)
-            time.sleep(3 * timeout)  # noqa: ASYNC251 - the program stands still
-            raise TimeoutError
-        time.sleep(0.005)  # noqa: ASYNC251
-        return aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, b"frame", None)
-
-
-async def test_what_is_there_when_a_look_begins_was_not_waited_for_however_long_it_takes_to_come_back() -> None:
-    given = messages(cast(aiohttp.ClientWebSocketResponse, SlowSocket()))
-    _, waited_s = await anext(given)
-    assert waited_s < FRAME_S / 2

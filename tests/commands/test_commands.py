@@ -27,7 +27,6 @@ from tests.support.http_client import Answer
 from tests.support.running_node import RunningNode, shared_node
 from tests.support.stranger import stranger
 from tonearm.commands.doctor import Finding, findings_of_node
-from tonearm.commands.nodes import drain_node
 from tonearm.commands.running import NodeOptions
 from tonearm.config.schema import ServerConfig
 
@@ -157,17 +156,6 @@ def test_a_node_alone_has_no_nodes_to_list_or_drain(node: RunningNode) -> None:
         refused = tonearm(node, *words)
         assert refused.returncode == 2
         assert "This node is in no cluster" in refused.stderr
-
-
-def test_a_drain_ends_when_no_player_goes_any_more(capfd: pytest.CaptureFixture[str]) -> None:
-    info = {"version": {}, "buildTime": 0}
-    body = json.dumps({**info, "nodes": [], "name": "a", "players": 2, "draining": True}).encode()
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    with stranger(f"{head}Connection: close\r\n\r\n".encode() + body) as a:
-        assert drain_node("a", undo=False, as_json=False, at=NodeOptions(a, ""), patience_s=0.0) == 1
-    told, refusal = capfd.readouterr()
-    assert told == "a: 2 players left to move\n"
-    assert refusal.startswith("tonearm: a still has 2 players, and none of them has gone for 0 s. ")
 
 
 def test_doctor(node: RunningNode, tmp_path: Path) -> None:

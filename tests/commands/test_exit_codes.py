@@ -8,11 +8,9 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
-from tests.support.certificate import unsigned_certificate
 from tests.support.command import run_tonearm
 from tests.support.e2e_players import IMPATIENT
 from tests.support.running_node import RunningNode, shared_node
-from tests.support.stranger import stranger
 from tonearm.cli import tonearm
 
 PASSWORD: Final = "sesame"
@@ -58,22 +56,6 @@ def test_where_nothing_listens_or_the_password_is_wrong_it_is_4(node: RunningNod
         returned, told = failed(node.folder, url, "wrong", command, *COMMANDS[command])
         assert (returned, told.count("\n")) == (4, 1), told
         assert words in told
-
-
-def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
-    with (
-        stranger(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as website,
-        stranger(b"x", unsigned_certificate(tmp_path)) as secret,
-    ):
-        for url, password, code, words in (
-            (website, "", 4, "is no tonearm node"),
-            (secret, "", 4, "wants TLS: write https://"),
-            (node.url, "", 4, "wants its password"),
-            ("nonsense", "", 2, "is no address of a node"),
-        ):
-            returned, told = failed(node.folder, url, password, "players")
-            assert (returned, told.count("\n")) == (code, 1), told
-            assert words in told
 
 
 @pytest.mark.parametrize(

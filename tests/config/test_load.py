@@ -57,13 +57,11 @@ WRONG_VALUES = {
     "server.host = 'localhost:2333'": 'as "127.0.0.1" or "::1", with the port in server.port, not "localhost:2333"',
     "server.hosts = ['a.example', 'a.example:80']": 'without scheme and port; "a.example:80" is not one',
     "server.allowed_origins = ['http://a/']": 'must list origins such as "https://radio.example:8443", without a path',
-    "server.allowed_origins = ['*']": '"*" is not one',
     "server.schemes = ['digest']": ", entry 1: Input should be 'bearer' or 'basic'",
     "server.open_paths = ['/v0/stats']": ": can list only /metrics",
     "server.password = ' x'": ": must not begin or end with",
     'server.password = "a\\nb"': ": must not contain control characters",
     "resolver.enabled = 1": ": Input should be a valid boolean, not 1",
-    "sources.connect_timeout_s = inf": ": Input should be a finite number, not ",
     "sources.stall_timeout_s = 0": ": Input should be greater than 0, not 0",
     "sources.blocked = ['a', 2]": ", entry 2: Input should be a valid string, not 2",
     "sources.blocked = ['ok', 'ab(c']": ': the pattern "ab(c" does not compile: missing ): ab(c',
@@ -74,15 +72,12 @@ WRONG_VALUES = {
     "sources.private_networks = 1": ': must be "auto", true or false, not 1',
     'sources.user_agent = "a\\nb"': ": must be printable ASCII",
     "resolver.proxies = ['socks5://me:hush@a.example:1']": ': each must be written "http://HOST:PORT" or ',
-    "resolver.proxies = ['http://a.example:99999']": ": each must be written",
     "resolver.proxies = 'hush'": ": Input should be a valid list",
     "resolver.extractor_args = {youtube = 'hush'}": ": Input should be a valid dictionary",
     "mirror.search = ['yt']": ': must list searches of sites that play, such as "ytsearch"; "yt" is not one',
-    "mirror.search = ['dzsearch']": '"dzsearch" is not one',
     "mirror.country = 'USA'": ': must be the two letters of a country, such as "US" or "de", not "USA"',
     "mirror.deezer_url = 'api.deezer.com'": ": must be an http or https address without a query",
     "cluster.url = '10.0.0.2:4222'": ': must be written "nats://HOST:PORT", several separated by commas',
-    "cluster.url = 'nats://10.0.0.2:42222222'": ": must be written",
     "cluster.address = 'http://[::1'": ": must be an http or https address without a query",
     "logging.level = 'loud'": ": Input should be 'debug', 'info', 'warning' or 'error', not \"loud\"",
     "public.players = ['radio', 'club/*']": 'with * for any number of characters and ? for one; "club/*" is not an id',
@@ -243,19 +238,6 @@ def test_a_wrong_variable_is_named(load: Load, variable: str, text: str, told: s
     assert message.startswith(f"environment variable {variable}: ")
     assert told in message
     assert "hush" not in message
-
-
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        *(("pasword", "password"), ("prot", "port"), ("hots", "hosts"), ("max_connection", "max_connections")),
-        *((unlike, None) for unlike in ("p", "pass", "tls", "location", "timeout")),
-    ],
-)
-def test_a_name_is_proposed_only_when_it_is_near(load: Load, key: str, meant: str | None) -> None:
-    told = complaint(load, f"[server]\n{key} = 1\n")
-    assert (f"did you mean {meant}?" in told) is (meant is not None)
-    assert ("there are host, port" in told) is (meant is None)
 
 
 def test_a_variable_without_section_is_told_as_not_read(load: Load) -> None:

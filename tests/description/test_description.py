@@ -89,22 +89,6 @@ def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
     assert all(f"`{code}`" in openapi["info"]["description"] for code in everywhere)
 
 
-def test_every_code_is_one_that_the_operation_answers(openapi: Any) -> None:
-    """A track that cannot be loaded is in the queue until its turn comes, and lists need no resolver."""
-    where = {
-        code: {
-            f"{method} {path}"
-            for path, method, operation in operations(openapi)
-            if f"`{code}`" in operation["responses"].get("400", {"description": ""})["description"]
-        }
-        for code in ("load_failed", "resolver_disabled")
-    }
-    assert where == {
-        "load_failed": {"get /v0/loadplaylist", "post /v0/files", "post /v0/sounds"},
-        "resolver_disabled": {"get /v0/resolve", "get /v0/search"},
-    }
-
-
 def test_the_document_in_words_says_the_same(openapi: Any, asyncapi: Any) -> None:
     """docs/interface.md and its pages name every path, parameter, field, code and event."""
     for operation in OPERATIONS:

@@ -33,7 +33,6 @@ NONE, BEARER, BASIC, BOTH = (), ("bearer",), ("basic",), ("bearer", "basic")
         (NONE, PASSWORD.encode("latin-1"), 200),
         (NONE, b"", 401),
         (NONE, f"Bearer {PASSWORD}".encode(), 401),
-        (NONE, "Pa55 wörd".encode(), 401),
         (NONE, b"pa55 w\xffrd", 401),
         (NONE, (b"wrong", PASSWORD.encode()), 401),
         (BOTH, PASSWORD.encode(), 200),
@@ -43,9 +42,6 @@ NONE, BEARER, BASIC, BOTH = (), ("bearer",), ("basic",), ("bearer", "basic")
         (BASIC, _basic(f":{PASSWORD}"), 200),
         (BASIC, f"Bearer {PASSWORD}".encode(), 401),
         (BEARER, _basic(f"me:{PASSWORD}"), 401),
-        (BOTH, b"Bearer wrong", 401),
-        (BOTH, b"Basic", 401),
-        (BOTH, _basic("me:wrong"), 401),
         (BOTH, _basic(f"me:{PASSWORD}:more"), 401),
         (BOTH, b"Basic not*base64", 401),
         (BOTH, b"\xff\xfe wrong", 401),
@@ -68,8 +64,6 @@ async def test_the_password_is_sent_bare_or_by_a_scheme_and_a_wrong_one_refused_
     ("schemes", "headers", "challenges"),
     [
         ((), (), None),
-        (BEARER, (), 'Bearer realm="tonearm"'),
-        (BASIC, (), 'Basic realm="tonearm", charset="UTF-8"'),
         (BOTH, (("User-Agent", "Lavf/61"),), 'Bearer realm="tonearm", Basic realm="tonearm", charset="UTF-8"'),
         # A browser would ask in a window of its own; by plain HTTP from elsewhere only its name tells it.
         (BOTH, (("Sec-Fetch-Mode", "navigate"),), None),

@@ -1,7 +1,5 @@
 """Lists in slices: no more of one is made at a stretch than the audio clock can wait for."""
 
-import itertools
-import json
 from collections.abc import Iterator
 
 from tests.support.edge import StillNode
@@ -10,22 +8,9 @@ from tests.support.tracks import make_track
 from tonearm.core.metadata import MAX_METADATA_BYTES, JsonObject
 from tonearm.core.playback_requests import Requests
 from tonearm.protocol.wire_model import json_text
-from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS, slices
+from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, slices
 
 FAT = "x" * (MAX_METADATA_BYTES - 2)
-
-
-def test_a_slice_ends_with_so_many_items() -> None:
-    items: list[JsonObject] = [{"number": number} for number in range(SLICE_ITEMS * 3 + 1)]
-    parts = [json.loads(b"[" + part + b"]") for part in slices(map(json_text, items), lambda: 0.0)]
-    assert [len(part) for part in parts] == [SLICE_ITEMS] * 3 + [1]
-    assert [item for part in parts for item in part] == items
-
-
-def test_a_slice_ends_with_so_much_time() -> None:
-    clock = itertools.count()  # each item takes the whole time of a slice, and more
-    parts = [json.loads(b"[" + part + b"]") for part in slices((b"1", b"2", b"3"), clock.__next__)]
-    assert [len(part) for part in parts] == [1, 1, 1]
 
 
 def test_a_slice_ends_with_so_many_bytes_and_items_are_made_for_it_only() -> None:

@@ -16,13 +16,9 @@ TEXT, JSON = "text/plain; charset=utf-8", "application/json"
         ("APPLICATION/JSON; charset=utf-8", JSON),
         ("application/json, text/plain, */*", TEXT),
         ("application/json, */*;q=0.8", JSON),
-        ("application/json;q=0.8, */*;q=0.8", TEXT),
-        ("application/json;q=0.5, text/plain;q=0.9", TEXT),
         ("application/json;q=0.9, text/*, text/plain;q=0.1", JSON),
         ("application/*", JSON),
-        ("application/*, application/json;q=0", TEXT),
         ("application/json;q=0", TEXT),
-        ("application/json;q=nan", TEXT),
         (",;,;q=,/", TEXT),
     ],
 )

@@ -1,5 +1,3 @@
-import asyncio
-import json
 from urllib.parse import quote
 
 import pytest
@@ -7,8 +5,7 @@ from lavalink.utils import decode_track as decode_as_client
 
 from tests.core.test_track_codec import VERSION_2, VERSION_3
 from tests.support.edge import StillNode
-from tests.support.http_client import connected, request, send_json
-from tests.support.slow_requests import encoded_emoji
+from tests.support.http_client import request, send_json
 from tests.support.tracks import FILE_MISSING
 from tonearm.core.track_codec import decode_track, encode_track
 from tonearm.core.track_info import TrackInfo
@@ -88,27 +85,6 @@ async def test_of_many_none_is_dropped_and_a_wrong_one_is_named(
     answer = await send_json(port, "POST", "/v0/decodetracks", entries)
     assert (answer.status, answer.json()["code"]) == (status, code)
     assert words in answer.json()["message"]
-
-
-@pytest.mark.parametrize("text_bytes", [120, 1200, 12_000, 60_000])
-async def test_encoded_emojis_let_the_loop_turn(port: int, text_bytes: int) -> None:
-    identifier = encoded_emoji(text_bytes)
-    entries = [identifier] * min(1000, (1 << 20) // (len(identifier) + 4))
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    async with connected(port) as connection:
-        connection.send_request("POST", "/v0/decodetracks", body=json.dumps(entries).encode())
-        counting = asyncio.create_task(count_turns())
-        answer = await connection.read_answer()
-        counting.cancel()
-    assert [track["encoded"] for track in answer.json()] == entries
-    assert turns > len(entries) // 40
 
 
 async def test_a_decoded_track_can_be_encoded_again(port: int) -> None:

@@ -2,11 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.http_client import CLOSE, connected, websocket
+from tests.support.http_client import connected, websocket
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.server.app import EdgeSettings, build_app, listen_on
 
@@ -44,18 +42,3 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: StillNode) -> None:
         assert (await silent.read_frame()).close_code() == 1001
         assert await idle.read_to_end() == b""
         assert await asking.read_to_end() == b""
-
-
-async def test_a_polite_client_ends_with_its_close_frame_answered(node: StillNode) -> None:
-    server = await listen_on(build_app(node, EdgeSettings()), "127.0.0.1", 0)
-    async with websocket(server.port, WS) as client:
-        await server.stop_accepting()
-        with pytest.raises(ConnectionRefusedError):
-            async with connected(server.port):
-                pass
-        closing = asyncio.ensure_future(server.close())  # closes what the node did not close
-        frame = await client.read_frame()
-        assert frame.close_code() == 1001
-        client.send_frame(CLOSE, frame.payload[:2])
-        assert await client.read_to_end() == b""
-        await closing
