@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import shutil
 import subprocess
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from runpy import run_path
 from sys import executable
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,25 +29,10 @@ from tonearm.client import Node
 EXAMPLES = REPOSITORY / "examples"
 
 
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 async def started(name: str, process: RunningNode, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        executable,
-        "-u",
-        EXAMPLES / f"{name}.py",
-        *arguments,
-        cwd=process.folder,
-        env=environment({"TONEARM_URL": process.url}),
-        stdout=PIPE,
-    )
+    command = [executable, "-u", str(EXAMPLES / f"{name}.py"), *arguments]
+    variables = environment({"TONEARM_URL": process.url})
+    return await asyncio.create_subprocess_exec(*command, cwd=process.folder, env=variables, stdout=PIPE)
 
 
 async def line_of(program: asyncio.subprocess.Process, word: str) -> str:
@@ -102,7 +87,7 @@ def songs(tmp_path: Path) -> Path:
 async def test_the_music_bot(songs: Path) -> None:
     async with running_node(songs, IMPATIENT) as process, fake_voice() as voice:
         with variables(TONEARM_URL=process.url):
-            program = module("music_bot")
+            program = SimpleNamespace(**run_path(str(EXAMPLES / "music_bot.py")))
         bot = program.bot
         await process.request("POST", "/v0/players", {"id": "guild-1", "uri": "two.wav"})  # before it was stopped
         with without_discord():
@@ -143,18 +128,15 @@ async def test_the_music_bot_in_javascript(songs: Path) -> None:
     config, with_password = f'[server]\npassword = "sesame"\n{IMPATIENT}', (("Authorization", "sesame"),)
     async with running_node(songs, config) as process:
         variables = environment({"TONEARM_URL": process.url, "TONEARM_PASSWORD": "sesame"})
-        bot = await asyncio.create_subprocess_exec(*program, cwd=songs, env=variables, stdin=PIPE, stdout=PIPE)
-        assert bot.stdin is not None
-        assert bot.stdout is not None
+        bot: Any = await asyncio.create_subprocess_exec(*program, cwd=songs, env=variables, stdin=PIPE, stdout=PIPE)
         told: dict[str, asyncio.Queue[Any]] = {kind: asyncio.Queue() for kind in ("commands", "said", "opus")}
 
-        async def read(lines: asyncio.StreamReader) -> None:
-            async for line in lines:
+        async def read() -> None:
+            async for line in bot.stdout:
                 ((kind, value),) = json.loads(line).items()
                 told[kind].put_nowait(value)
 
         async def say(command: str, **options: object) -> str:
-            assert bot.stdin is not None
             bot.stdin.write(json.dumps({"command": command, "options": options}).encode() + b"\n")
             return str(await asyncio.wait_for(told["said"].get(), 60))
 
@@ -162,21 +144,16 @@ async def test_the_music_bot_in_javascript(songs: Path) -> None:
             while count:
                 count -= await told["opus"].get() != "+P/+"  # silence
 
-        reading = asyncio.create_task(read(bot.stdout))
+        reading = asyncio.create_task(read())
         try:
             assert len(await told["commands"].get()) == 8
             await say("volume", percent=100)
             lost = await process.request("DELETE", "/v0/players/guild-81", headers=with_password)
             assert lost.status == 204  # as after a restart of the node
             await conversation(say, heard, songs)
-
-            async def is_gone() -> bool:
-                answer = await process.request("GET", "/v0/players", headers=with_password)
-                return bool(answer.json() == [])
-
-            await eventually(is_gone, "its player is deleted")
             bot.stdin.close()
             assert await asyncio.wait_for(bot.wait(), 60) == 0
+            assert (await process.request("GET", "/v0/players", headers=with_password)).json() == []
         finally:
             with contextlib.suppress(ProcessLookupError):
                 bot.kill()

@@ -147,10 +147,8 @@ async def test_the_password_is_not_guessed(node: StillNode, caplog: pytest.LogCa
                 answer = await log_in(port, tried)
                 assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
                 assert answer.header("Retry-After") == "60"
-        logged = [record.getMessage() for record in caplog.records]
-        assert len(logged) == 1
-        assert "127.0.0.1" in logged[0]
-        assert PASSWORD not in logged[0]
+        (logged,) = (record.getMessage() for record in caplog.records)
+        assert ("127.0.0.1" in logged, PASSWORD in logged) == (True, False)
         assert (await request(port, "GET", "/info", headers=(("Authorization", PASSWORD.encode()),))).status == 200
         time.forward(60.0)
         assert (await log_in(port)).status == 204
@@ -171,8 +169,6 @@ async def test_bodies_that_are_no_login_are_refused(node: StillNode) -> None:
     ("settings", "headers", "status"),
     [
         (EdgeSettings(password=PASSWORD), (), 401),
-        (EdgeSettings(password=PASSWORD), (("Authorization", PASSWORD.encode()),), 404),
-        (EdgeSettings(listens_on_loopback_only=False), (), 404),
         (EdgeSettings(has_login=True, listens_on_loopback_only=False), (), 404),
         (EdgeSettings(has_login=True), (("X-Forwarded-For", "203.0.113.7"),), 404),
     ],

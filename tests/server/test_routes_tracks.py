@@ -22,7 +22,7 @@ async def test_a_track_that_loads(node: StillNode, port: int) -> None:
     answer = await request(port, "GET", "/v0/loadtracks?identifier=http%3A%2F%2Fradio.example%2F%C3%A4+b")
     assert answer.status == 200
     assert answer.json() == {"loadType": "track", "data": track_out(song(1), {})}
-    assert node.lookup.asked == [("http://radio.example/ä b", False)]
+    assert node.lookup.asked == "http://radio.example/ä b"
 
 
 @pytest.mark.parametrize(

@@ -37,25 +37,18 @@ class StillOpener(SourceOpener):
 
 
 class ToldLookup(Lookup):
-    """Has an `answer` for whatever is asked, unless that is None, and notes it with whether it came through a proxy."""
+    """Has an `answer` for whatever is asked, unless that is None, and notes what was `asked` last."""
 
     answer: Any = None
+    asked = ""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.asked: list[tuple[str, bool]] = []
+    async def load(self, identifier: str, **how: bool) -> Any:
+        self.asked = identifier
+        return self.answer or await super().load(identifier, **how)
 
-    async def load(self, identifier: str, *, came_through_proxy: bool) -> Any:
-        return self._told(identifier, came_through_proxy) or await super().load(
-            identifier, came_through_proxy=came_through_proxy
-        )
-
-    async def resolve(self, url: str, *, came_through_proxy: bool) -> Any:
-        return self._told(url, came_through_proxy) or await super().resolve(url, came_through_proxy=came_through_proxy)
-
-    def _told(self, what: str, came_through_proxy: bool) -> Any:
-        self.asked.append((what, came_through_proxy))
-        return self.answer
+    async def resolve(self, url: str, **how: bool) -> Any:
+        self.asked = url
+        return self.answer or await super().resolve(url, **how)
 
 
 class StillNode(Node):
