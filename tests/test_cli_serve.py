@@ -17,20 +17,9 @@ from tests.support.command import RunningTonearm, run_tonearm
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
 from tests.support.running_node import running_node
+from tonearm import serve
 from tonearm.config.schema import Config
 from tonearm.process import ExitCode
-from tonearm.serve import (
-    VoiceSetupError,
-    addresses_behind,
-    connection_limits,
-    missing_for_voice,
-    missing_of_extra,
-    public_limits,
-    start_problem,
-    start_warnings,
-    voice_settings,
-    voices_of,
-)
 from tonearm.server.http_server import ConnectionLimits
 
 CONFIG = ("--config", "node-under-test.toml")
@@ -59,7 +48,7 @@ async def test_an_open_node_warns_and_names_the_keys_of_what_it_refuses(tmp_path
     log = "".join(node.log)
     assert "WARNING other machines can reach this node, and the node has no password; set server.password" in log
     reached = [line for line in node.log if "other machines reach it at http://" in line]
-    assert len(reached) == bool(addresses_behind("0.0.0.0"))
+    assert len(reached) == bool(serve.addresses_behind("0.0.0.0"))
     assert not re.search("http://(127|0)[.]", "".join(reached))
     assert "sources.files" in log
     assert "sources.private_networks" in log
@@ -109,51 +98,46 @@ def test_a_node_is_as_usual_however_the_program_that_started_it_left_streams_and
 def test_the_limits_of_connections_are_those_of_the_configuration_and_of_the_system() -> None:
     server = {"max_connections": 500, "stranger_share": 0.5, "request_timeout_s": 2, "keepalive_timeout_s": 30}
     config = Config.model_validate({"server": server, "public": {"max_connections": 10, "max_per_address": 3}})
-    assert connection_limits(config, 10_000) == ConnectionLimits(500, 250, 2, 30)
-    assert public_limits(config, 10_000) == ConnectionLimits(10, 10, 2, 15, 3)
-    assert connection_limits(config, 400).max_connections == 300
-    assert public_limits(config, 20).max_connections == 5
+    assert serve.connection_limits(config, 10_000) == ConnectionLimits(500, 250, 2, 30)
+    assert serve.public_limits(config, 10_000) == ConnectionLimits(10, 10, 2, 15, 3)
+    assert serve.connection_limits(config, 400).max_connections == 300
+    assert serve.public_limits(config, 20).max_connections == 5
     public = config.model_copy(update={"public": config.public.model_copy(update={"enabled": True})})
-    assert connection_limits(public, 400).max_connections == 290
+    assert serve.connection_limits(public, 400).max_connections == 290
 
 
-@pytest.mark.parametrize(
-    ("engine", "host", "address", "warns"),
-    [
-        ("nats://10.0.0.2:4222", "0.0.0.0", "", True),
-        ("nats://10.0.0.2:4222, nats://10.0.0.3:4222", "127.0.0.1", "http://localhost:2341", True),
-        ("nats://10.0.0.2:4222", "0.0.0.0", "http://10.0.0.11:2333", False),
-        ("nats://10.0.0.2:4222", "10.0.0.11", "", False),
+def test_an_address_at_which_the_other_nodes_reach_themselves_is_warned_of() -> None:
+    far = "nats://10.0.0.2:4222"
+    for engine, host, address, warns in (
+        (far, "0.0.0.0", "", True),
+        (f"{far}, nats://10.0.0.3:4222", "127.0.0.1", "http://localhost:2341", True),
+        (far, "0.0.0.0", "http://10.0.0.11:2333", False),
+        (far, "10.0.0.11", "", False),
         ("nats://[::1]:4222", "127.0.0.1", "", False),  # all of it is on this machine
-        ("", "127.0.0.1", "", False),
-    ],
-)
-def test_an_address_at_which_the_other_nodes_reach_themselves_is_warned_of(
-    engine: str, host: str, address: str, warns: bool
-) -> None:
-    sections = {"server": {"host": host, "password": "sesame"}, "cluster": {"url": engine, "address": address}}
-    told = [warning for warning in start_warnings(Config.model_validate(sections)) if "set cluster.address" in warning]
-    assert len(told) == warns
+    ):
+        sections = {"server": {"host": host, "password": "sesame"}, "cluster": {"url": engine, "address": address}}
+        warnings = serve.start_warnings(Config.model_validate(sections))
+        assert any("set cluster.address" in warning for warning in warnings) == warns, (engine, host, address)
 
 
 def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:
     off, wanted, auto = (Config.model_validate({"voice": {"enabled": value}}) for value in (False, True, "auto"))
     for config, missing, words in ((off, [], "voice.enabled"), (auto, ["PyNaCl"], "pip install")):
-        none, why = voices_of(config, missing)
+        none, why = serve.voices_of(config, missing)
         assert none is None
         assert words in why
-    with pytest.raises(VoiceSetupError, match=r"voice\.enabled is true, and PyNaCl is missing"):
-        voices_of(wanted, ["PyNaCl"])
-    assert "PyNaCl is missing" in (start_problem(wanted, ["PyNaCl"]) or "")
-    assert [start_problem(*fine) for fine in ((auto, ["PyNaCl"]), (wanted, []))] == [None, None]
-    assert not missing_for_voice()
+    with pytest.raises(serve.VoiceSetupError, match=r"voice\.enabled is true, and PyNaCl is missing"):
+        serve.voices_of(wanted, ["PyNaCl"])
+    assert "PyNaCl is missing" in (serve.start_problem(wanted, ["PyNaCl"]) or "")
+    assert [serve.start_problem(*fine) for fine in ((auto, ["PyNaCl"]), (wanted, []))] == [None, None]
+    assert not serve.missing_for_voice()
     requires = ("click>=8", 'pytest>=8; extra == "voice"', "no-such-thing>=1; extra == 'voice'", 'other; extra == "x"')
-    assert missing_of_extra("voice", requires) == ["no-such-thing"]
+    assert serve.missing_of_extra("voice", requires) == ["no-such-thing"]
 
 
 def test_what_is_configured_reaches_the_voices() -> None:
     sections = {"voice": {"udp_ports": "50000-50009", "private_networks": True}, "opus": {"bitrate_bps": 96_000}}
-    settings = voice_settings(Config.model_validate(sections))
+    settings = serve.voice_settings(Config.model_validate(sections))
     assert settings.endpoints == ("*.discord.media",)
     assert (settings.udp_ports, settings.private_networks) == (range(50_000, 50_010), True)
     assert (settings.opus.bitrate_bps, settings.opus.passes_through) == (96_000, True)

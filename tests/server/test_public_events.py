@@ -9,27 +9,17 @@ import pytest
 from tests.support.edge import StillNode, running_public
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import TEXT, Connection, connected, websocket
-from tonearm.core.events import (
-    Event,
-    EventMessage,
-    ListenersChange,
-    MetadataChange,
-    PlayerPause,
-    PlayerResume,
-    PlayerState,
-    PlayerUpdate,
-    QueueUpdate,
-)
+from tonearm.core import events
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.server.public import MAX_BEHIND, SLICE_FOLLOWERS
 
 MANY = SLICE_FOLLOWERS + 5
-UPDATE = PlayerUpdate(PlayerState.PLAYING, paused=False, position_ms=20)
+UPDATE = events.PlayerUpdate(events.PlayerState.PLAYING, paused=False, position_ms=20)
 
 
-def told(event: Event) -> EventMessage:
-    return EventMessage("p", "1ife", 1, 5, event)
+def told(event: events.Event) -> events.EventMessage:
+    return events.EventMessage("p", "1ife", 1, 5, event)
 
 
 async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is_theirs(node: StillNode) -> None:
@@ -40,9 +30,9 @@ async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is
             for follower in followers:
                 assert json.loads((await follower.read_frame()).payload)["id"] == "p"
             (window,) = node.followers
-            for event in (ListenersChange(3), QueueUpdate(1, 1), MetadataChange({})):
+            for event in (events.ListenersChange(3), events.QueueUpdate(1, 1), events.MetadataChange({})):
                 window.send(told(event))
-            for change in (PlayerPause(0), PlayerResume(0), UPDATE):
+            for change in (events.PlayerPause(0), events.PlayerResume(0), UPDATE):
                 window.send(told(change))  # together they are one message
             for follower in followers:
                 assert json.loads((await follower.read_frame()).payload)["state"] == player.status().state.value
