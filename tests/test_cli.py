@@ -1,6 +1,5 @@
 """The command as a user runs it. What `serve` does with a node that runs is in test_cli_serve."""
 
-import socket
 import stat
 import subprocess
 import sys
@@ -93,23 +92,6 @@ def test_serve_refuses_what_it_cannot_do(tmp_path: Path, arguments: tuple[str, .
     assert result.returncode == (3 if "listen" in line else 2)
     assert result.stderr.startswith(f"tonearm: {line}")
     assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("argument", "config", "keys"),
-    [
-        ("{port}", "", "server.host or server.port (--host, --port)"),
-        ("0", '[public]\nenabled = true\nplayers = ["radio"]\nport = {port}\n', "public.host or public.port"),
-    ],
-)
-def test_serve_tells_that_a_port_is_in_use(tmp_path: Path, argument: str, config: str, keys: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        (tmp_path / "tonearm.toml").write_text(config.format(port=port), encoding="utf-8")
-        result = run_tonearm("serve", "--port", argument.format(port=port), folder=tmp_path)
-    assert result.returncode == 3
-    told = f"cannot listen on 127.0.0.1:{port}: address already in use; choose another {keys}"
-    assert result.stderr == f"tonearm: {told}\n"
 
 
 def test_check_config_names_all_mistakes_and_warns_as_serve_does(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def test_a_log_for_programs_says_in_its_own_form_why_the_node_ends(tmp_path: Pat
         refused = run_tonearm("serve", "--port", port, folder=tmp_path, variables={"TONEARM_LOGGING__FORMAT": "json"})
     *_, last = map(json.loads, refused.stderr.splitlines())
     assert (refused.returncode, last["level"]) == (ExitCode.MISSING, "critical")
-    assert last["message"].startswith(f"cannot listen on 127.0.0.1:{port}: address already in use")
+    why = f"cannot listen on 127.0.0.1:{port}: address already in use; choose another "
+    assert last["message"] == f"{why}server.host or server.port (--host, --port)"
 
 
 STARTED: Final = """

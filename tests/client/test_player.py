@@ -160,19 +160,6 @@ async def test_a_queue_whose_last_track_cannot_be_played_has_an_end_too(node: No
     assert ends == [end]
 
 
-def test_a_node_goes_on_in_a_new_event_loop(process: RunningNode) -> None:
-    """As where a program that has failed starts again in the same process."""
-    node, kept = Node(process.url), list[Player]()
-
-    async def has_a_player() -> None:
-        async with node:
-            kept.append(await node.create_player("again"))
-            await kept[-1].delete()
-
-    for _ in range(2):
-        asyncio.run(has_a_player())
-
-
 async def test_who_waits_is_told_when_nothing_will_come(node: Node) -> None:
     player = await node.create_player("a", "song.wav")
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from tests.support.edge import running_edge, still_node
-from tests.support.readme import REPOSITORY, blocks
 from tests.support.stand_in_voices import StandInVoices
 from tonearm.client import Forbidden, Node, Player, VoiceLink
 from tonearm.core.voice import VoiceCredentials, VoicePhase
@@ -92,27 +90,6 @@ async def test_events_of_the_gateway_are_followed(
             assert (voice.status.phase is VoicePhase.CLOSED) == (event == server("t2", None))
 
 
-async def test_who_waits_during_a_move_hears_of_the_new_channel(link: VoiceLink, voices: StandInVoices) -> None:
-    for event in (state(7), server("t1")):
-        await link.take(event)
-    voices.of["p"].becomes(VoicePhase.CONNECTED)
-    await link.take(state(8))
-    with pytest.raises(TimeoutError):
-        await link.ready(0.01)
-    waiting = asyncio.create_task(link.ready())
-    await link.take(server("t2"))
-    voices.of["p"].becomes(VoicePhase.CONNECTED)
-    assert (await waiting).channel_id == "8"
-
-
-async def test_the_programs_of_the_document_are_ones() -> None:
-    programs = blocks("python", (REPOSITORY / "docs" / "voice.md").read_text(encoding="utf-8"))
-    assert len(programs) == 2
-    for program in programs:
-        compile(program, "voice.md", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        assert program.startswith("link = player.join_voice(")
-
-
 async def test_who_waits_hears_when_it_is_joined_or_given_up(
     player: Player, link: VoiceLink, voices: StandInVoices
 ) -> None:
@@ -126,6 +103,11 @@ async def test_who_waits_hears_when_it_is_joined_or_given_up(
     voice = await waiting
     assert (voice.state, voice.channel_id) == (VoicePhase.CONNECTED, "7")
     assert (await player.refresh()).voice_status == voice
+    await link.take(state(8))  # a move: who waits hears of the new channel
+    waiting = asyncio.create_task(link.ready())
+    await link.take(server("t2"))
+    voices.of["p"].becomes(VoicePhase.CONNECTED)
+    assert (await waiting).channel_id == "8"
     await player.unfollow()
     await link.leave()
     assert await link.status() is None

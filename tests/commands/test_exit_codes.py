@@ -15,19 +15,10 @@ from tonearm.cli import tonearm
 
 PASSWORD: Final = "sesame"
 NO_PLAYER: Final = "There is no player 'nobody'; `tonearm players` shows all"
-COMMANDS: Final = {
-    "players": (),
-    "queue": ("nobody",),
-    "info": ("song.wav",),
-    "events": ("nobody",),
-    "play": ("song.wav",),
-    "listen": ("nobody",),
-    "export": (),
-    "import": ("players.json",),
-    "status": ("nobody",),
-    "volume": ("nobody", "-5"),
-    "create": ("somebody",),
-}
+COMMANDS: Final = (
+    *("players", "queue nobody", "info song.wav", "events nobody", "play song.wav", "listen nobody", "export"),
+    *("import players.json", "status nobody", "volume nobody -5", "create somebody"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +44,7 @@ def test_where_nothing_listens_or_the_password_is_wrong_it_is_4(node: RunningNod
         ("http://127.0.0.1:1", "Nothing listens at http://127.0.0.1:1; start one with `tonearm serve`."),
         (node.url, "refused the password"),
     ):
-        returned, told = failed(node.folder, url, "wrong", command, *COMMANDS[command])
+        returned, told = failed(node.folder, url, "wrong", *command.split())
         assert (returned, told.count("\n")) == (4, 1), told
         assert words in told
 
@@ -109,7 +100,7 @@ def test_the_password_stands_in_a_file(node: RunningNode, tmp_path: Path) -> Non
 
 
 def test_no_command_takes_what_it_does_not_know_nor_goes_without_what_it_needs() -> None:
-    unknown = [f"{one} --nonsense" for one in (*COMMANDS, "doctor", "dashboard", "serve") if one != "volume"]
+    unknown = [f"{one} --nonsense" for one in (*COMMANDS, "doctor", "dashboard", "serve") if "-5" not in one]
     lacking = ["info", "play", "import", "add", "create", "move", "seek"]
     wrong = ["players more", "play a --wait -1", "listen a --wait long", "play a --output vlc", "dashboard --port many"]
     for words in (*unknown, *lacking, *wrong, "nonsense"):

@@ -77,14 +77,3 @@ def test_an_import_into_a_node_that_cannot_keep_the_players_says_so(node: Runnin
         code, told = imported(degraded, node.folder)
         assert (code, f"4 of 4 players were imported into {degraded.url}.\n" in told) == (1, True)
         assert "degraded and may lose them at a restart. The state in" in told
-
-
-def test_text_goes_to_the_node_in_as_few_bytes_as_it_came(node: RunningNode, tmp_path: Path) -> None:
-    """Escaped, it would be up to three times as long, and longer than the node takes."""
-    player = ask(node, "GET", "/v0/players/p0/state")
-    metadata = "я" * 32_000
-    player["tracks"] += [{**player["tracks"][0], "id": f"t{number}", "metadata": metadata} for number in range(250)]
-    player["queue"] = [f"t{number}" for number in range(250)]
-    (tmp_path / "players.json").write_text(json.dumps({"version": 1, "players": [player]}))
-    assert imported(node, tmp_path) == (0, f"1 of 1 players were imported into {node.url}.\n")
-    assert ask(node, "GET", "/v0/players/p0")["queueLength"] == 250

@@ -1,6 +1,7 @@
 """From a file, the environment and options to a configuration."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir
@@ -108,19 +109,17 @@ def test_a_wrong_value_is_told_with_its_line_and_key(load: Load, line: str) -> N
     assert WRONG_VALUES[line] in told
 
 
-@pytest.mark.parametrize(
-    ("section", "key", "value"),
-    [
-        *(("server", "password", value) for value in ("' hush'", '"hush\\n"', "['hush']", "{hush = 1}")),
-        ("spotify", "client_secret", "0x68757368"),
-        ("cluster", "url", "'nats://me:hush@10.0.0.2:4222'"),
-    ],
-)
-def test_a_wrong_secret_is_not_told(load: Load, section: str, key: str, value: str) -> None:
-    told = complaint(load, f"[{section}]\n{key} = {value}\n")
-    assert f"{section}.{key}" in told
-    assert "hush" not in told
-    assert str(0x68757368) not in told
+def test_a_wrong_secret_is_not_told(load: Load) -> None:
+    for key, values in (
+        ("server.password", ("' hush'", '"hush\\n"', "['hush']", "{hush = 1}")),
+        ("spotify.client_secret", ("0x68757368",)),
+        ("cluster.url", ("'nats://me:hush@10.0.0.2:4222'",)),
+        ("resolver.extractor_args", ("{youtube = 'hush'}",)),
+    ):
+        for value in values:
+            told = complaint(load, f"{key} = {value}\n")
+            assert key in told
+            assert not re.search(f"hush|{0x68757368}", told)
 
 
 def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
@@ -327,28 +326,7 @@ def test_half_of_the_keys_for_spotify_is_told(load: Load, key: str) -> None:
 
 
 def test_keys_of_sites_are_shown_to_nobody(load: Load) -> None:
-    loaded = load(
-        """
-        [resolver]
-        proxies = ["http://me:hush@a.example:8080"]
-        [resolver.extractor_args]
-        youtube = { po_token = ["web.gvs+hush"], player_client = "tv" }
-        """
-    )
-    arguments = loaded.config.resolver.extractor_args
-    assert arguments == {"youtube": {"po_token": ("web.gvs+hush",), "player_client": ("tv",)}}
-    assert "hush" not in effective_values(loaded.config) + repr(loaded.config)
-
-
-def test_all_problems_are_told_at_once(load: Load) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load("[server]\nport = true\nhots = 1\n[sources]\nblocked = ['(']\n", TONEARM_SERVER__PASWORD="x")
-    beginnings = (
-        "environment variable TONEARM_SERVER__PASWORD: ",
-        "node.toml, line 2: server.port: Input should be a valid integer",
-        "node.toml, line 3: unknown key server.hots",
-        "node.toml, line 5: sources.blocked: the pattern",
-    )
-    assert len(caught.value.problems) == len(beginnings)
-    for problem, beginning in zip(caught.value.problems, beginnings, strict=True):
-        assert problem.startswith(beginning)
+    youtube = '{ po_token = ["web.gvs+hush"], player_client = "tv" }'
+    config = load(f'[resolver]\nproxies = ["http://me:hush@a.example:1"]\nextractor_args.youtube = {youtube}\n').config
+    assert config.resolver.extractor_args == {"youtube": {"po_token": ("web.gvs+hush",), "player_client": ("tv",)}}
+    assert "hush" not in effective_values(config) + repr(config)

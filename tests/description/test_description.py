@@ -15,8 +15,7 @@ from tonearm.core.errors import ErrorCode
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import openapi_document
 from tonearm.description.page import docs_page
-from tonearm.protocol import events, filters, replies, requests
-from tonearm.protocol.wire_model import WireModel
+from tonearm.protocol import events
 from tonearm.server.routes_node import status_of_code
 
 OPERATIONS: Final = all_operations()
@@ -66,19 +65,6 @@ def test_what_every_answer_may_be_is_described(openapi: Any) -> None:
         assert ("`engine_lost`" in codes) == is_of_player, place
 
 
-def test_every_model_of_the_wire_is_in_a_description(openapi: Any, asyncapi: Any) -> None:
-    described = {*openapi["components"]["schemas"], *asyncapi["components"]["schemas"], "PlayerStateEvent"}
-    # Parts of other models, and what bodies that are neither read nor written as objects are made of.
-    bases = {"EffectFields", "PartFields", "PlayerStateFields", "WireModel", "RequestModel", "ExactModel"}
-    for module in (events, filters, replies, requests):
-        for name, model in vars(module).items():
-            if isinstance(model, type) and issubclass(model, WireModel) and not name.startswith("_"):
-                assert name in described | bases, (
-                    f"{module.__name__}.{name} is in neither description: name it in an Operation in "
-                    "src/tonearm/description/, or delete it"
-                )
-
-
 def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
     statuses = status_of_code()
     everywhere = {"not_found", "method_not_allowed"}  # of no path: they stand in the document's own description
@@ -119,25 +105,6 @@ def test_everything_is_said_in_words_with_examples_that_the_schemas_allow(openap
             assert body["examples"], path
             for title, example in body["examples"].items():
                 assert jsonschema_rs.is_valid(schema, example["value"]), (method, path, title)
-
-
-def test_every_field_is_said_in_words(openapi: Any, asyncapi: Any) -> None:
-    schemas = {**asyncapi["components"]["schemas"], **openapi["components"]["schemas"]}
-
-    def is_said(field: Any) -> bool:
-        if "$ref" in field:
-            return "description" in schemas[field["$ref"].rpartition("/")[2]]
-        ways = [way for way in field.get("anyOf", []) if way != {"type": "null"}] or [field.get("items")]
-        return bool({"description", "const"} & field.keys()) or (ways != [None] and all(map(is_said, ways)))
-
-    unsaid = [
-        f"{name}.{field}"
-        for name, schema in schemas.items()
-        for field, described in schema.get("properties", {}).items()
-        if not is_said(described)
-    ]
-    assert not unsaid, "give each of them a `description` in src/tonearm/protocol/: what it is, and in which unit"
-    assert [name for name, schema in schemas.items() if "description" not in schema] == []
 
 
 def test_every_reference_leads_somewhere(asyncapi: Any) -> None:

@@ -100,16 +100,6 @@ async def test_a_packed_body_is_unpacked(
     assert "ERROR" not in caplog.text
 
 
-async def test_a_client_that_leaves_in_mid_body_is_no_failure(
-    node: StillNode, port: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with connected(port) as connection:
-        connection.send_request("PATCH", PATH, (("Content-Length", "100"),), b'{"value"')
-    assert (await request(port, "GET", "/info")).status == 200
-    assert node.player("p").status().last_seq == 0
-    assert "ERROR" not in caplog.text
-
-
 @pytest.mark.parametrize(
     ("filters", "sentence"),
     [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.support.edge import StillNode
-from tests.support.http_client import connected, request, send_json
+from tests.support.http_client import request, send_json
 from tests.support.tracks import make_track
 from tonearm.core.metadata import MAX_METADATA_BYTES, JsonObject
 from tonearm.core.playback_requests import Requests
@@ -55,13 +55,3 @@ async def test_the_tag_of_a_queue_changes_with_its_edits_and_not_with_metadata(n
         version += edits
         tag = (await request(port, "GET", "/v0/players/p/queue")).header("ETag")
         assert tag == f'W/"{player.status().life}.{version}"', route
-
-
-async def test_a_client_that_does_not_read_holds_nothing_up(node: StillNode, port: int) -> None:
-    node.player("p").do(Requests.enqueue, *(make_track("a", FAT) for _ in range(250)))
-    async with connected(port, receive_buffer_bytes=4096) as connection:
-        connection.send_request("GET", "/v0/players/p/queue")
-        assert (await connection.read_head()).status == 200
-        assert (await request(port, "GET", "/info")).status == 200
-    # It left in the middle of its list; the edge stops, with nothing of it in the log, when the test ends.
-    assert (await request(port, "GET", "/info")).status == 200

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.edge import StillNode
-from tests.support.http_client import Answer, connected, request, send_json
+from tests.support.http_client import Answer, request, send_json
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_track
 from tonearm.core.errors import ErrorCode
@@ -207,15 +207,6 @@ async def test_head_answers_as_get_without_the_body(port: int) -> None:
     for path in ("/info", "/version", "/v0/players", "/v0/players/p", "/v0/players/p/queue", "/v0/players/p/filters"):
         got, head = await request(port, "GET", path), await request(port, "HEAD", path)
         assert (head.status, head.header("Content-Length")) == (200, str(len(got.body)))
-
-
-async def test_several_requests_share_a_connection(port: int) -> None:
-    async with connected(port) as connection:
-        for _ in range(3):
-            connection.send_request("POST", "/v0/players/p/play")
-            connection.send_request("GET", "/v0/players/p")
-            assert (await connection.read_answer()).status == 204
-            assert json.loads((await connection.read_answer()).body)["id"] == "p"
 
 
 @pytest.mark.parametrize("body", [{"to": 5}, {"to": None}, {}, [], "x", None])
