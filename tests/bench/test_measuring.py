@@ -1,22 +1,16 @@
 """What the bench's figures are made of: its own listeners, what counts as a frame, as late and as the edge."""
 
-import asyncio
 import itertools
 
 import pytest
-from aiohttp import web
 from bench.edge import find_edge
 from bench.evenness import evenness, lateness_ms
 from bench.figures import Figures
 from bench.frame_stream import MESSAGE_BYTES, FrameStream, PacketStream
-from bench.listeners import Side
 from bench.parts.capacity import KINDS
 from bench.plan import Plan
 from bench.report import as_json, as_text
 from bench.schedule import PARTS
-
-from tests.support.eventually import eventually
-from tests.support.listened_node import ListenedNode
 
 FRAME = b"\x82\x7e\x0f\x00" + bytes(range(256)) * 15
 PACKET = b"\x82\x7e\x01\x40" + bytes(320)
@@ -61,29 +55,3 @@ def test_a_run_that_was_interrupted_at_once_has_a_report() -> None:
     figures.problem("interrupted")
     assert "not measured" in as_text(figures, plan)
     assert as_json(figures, plan)["problems"] == ["round 1: interrupted"]
-
-
-@pytest.mark.parametrize("is_opus", [False, True])
-async def test_listeners_count_what_comes_and_who_is_lost(is_opus: bool) -> None:
-    leaves = asyncio.Event()
-
-    async def audio(socket: web.WebSocketResponse) -> None:
-        for _ in range(3):
-            await socket.send_bytes(bytes(128 if is_opus else 3840))
-        await leaves.wait()
-
-    async with ListenedNode(audio=audio).running() as node:
-        side, port = Side(), int(node.url.rpartition(":")[2])
-        try:
-            side.begin()
-            path = "/v0/players/p/ws"
-            assert await asyncio.to_thread(side.listen, "127.0.0.1", port, [path], is_opus=is_opus) == {"listening": 1}
-            assert await asyncio.to_thread(side.hear_all, 5.0) == {"silent": 0}
-            await eventually(lambda: side.end()["frames"] == 3, "three frames were counted")
-            assert side.end()["lost"] == side.end()["strays"] == 0
-            leaves.set()
-            await eventually(lambda: side.end()["lost"] == 1, "one listener is lost")
-            with pytest.raises(ConnectionError, match="404"):
-                await asyncio.to_thread(side.listen, "127.0.0.1", port, ["/nothing"], is_opus=is_opus)
-        finally:
-            side.close()

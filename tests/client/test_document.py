@@ -11,7 +11,6 @@ import pytest
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
-from tests.support.eventually import PATIENCE_S
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import Node, Player, Queue
@@ -24,15 +23,8 @@ def output_of(program: str, process: RunningNode) -> str:
     clip = str(process.folder / "clip.wav")
     program = program.replace("http://127.0.0.1:2333", process.url)
     program = program.replace("https://radio.example/jingle.mp3", clip).replace("song.flac", "song.wav")
-    done = run(
-        [executable, "-c", program],
-        cwd=process.folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    command = [executable, "-c", program]
+    done = run(command, cwd=process.folder, env=environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

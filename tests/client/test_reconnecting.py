@@ -137,12 +137,9 @@ async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:
     async with running_node(tmp_path, PATIENT) as process:
         node = await Node(process.url).__aenter__()
         player = await node.create_player("a", "song.wav")
-        audio = player.audio("opus")
-        frames = audio.__aiter__()
+        frames, events = aiter(player.audio("opus")), player.events(PlayerState, PlayerGone)
         async with asyncio.timeout(60):
             await anext(frames)
-        events = player.events(PlayerState, PlayerGone)
-        async with asyncio.timeout(60):
             assert isinstance(await anext(events), PlayerState)
         gone = asyncio.ensure_future(anext(events))
         port = process.port
@@ -154,9 +151,7 @@ async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:
         again.on(TrackStart, started.append)
         async with again.audio("opus") as audio:
             await eventually(lambda: started, "it plays")
-            async for frame in audio:
-                assert len(frame.payload) > 3
-                break
+            assert len((await anext(aiter(audio))).payload) > 3
         await node.close()
 
 

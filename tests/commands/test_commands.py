@@ -111,17 +111,11 @@ def at_terminal(node: RunningNode, player: str) -> tuple[int, subprocess.Popen[b
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+    command = [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", player, "--silent"]
+    variables = environment({"TONEARM_URL": node.url, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"})
+    streams: Any = {"stdin": theirs, "stdout": theirs, "start_new_session": True, "preexec_fn": begin}
     with (node.folder / "errors").open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", player, "--silent"],
-            cwd=node.folder,
-            env=environment({"TONEARM_URL": node.url, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=errors,
-            start_new_session=True,
-            preexec_fn=begin,
-        )
+        process = subprocess.Popen(command, cwd=node.folder, env=variables, stderr=errors, **streams)
     os.close(theirs)
     return ours, process
 
@@ -137,18 +131,16 @@ def _until(terminal: int, word: bytes) -> bytes:
 def test_events_end_with_the_player(node: RunningNode) -> None:
     assert asked(node, "POST", "/v0/players", {"id": "short", "uri": "song.wav"}).status == 201
     at = {"TONEARM_URL": node.url}
-    exact = RunningTonearm("events", "short", "--json", folder=node.folder, variables=at)
+    exact, plain = (
+        RunningTonearm("events", "short", *more, folder=node.folder, variables=at) for more in (("--json",), ())
+    )
     assert json.loads(exact.stdout.readline())["op"] == "PlayerState"
-    plain = RunningTonearm("events", "short", folder=node.folder, variables=at)
     assert plain.stdout.readline().startswith(b"PlayerState  song  ")
     asked(node, "PATCH", "/v0/players/short/loop", {"mode": "track"})
     asked(node, "DELETE", "/v0/players/short")
-    lines, _ = exact.communicate()
-    assert "PlayerDelete" in [json.loads(line).get("op") for line in lines.splitlines()]
-    assert exact.wait() == 0
-    told, _ = plain.communicate()
-    assert b"\nLoopModeChange  track\n" in b"\n" + told
-    assert (plain.wait(), told.splitlines()[-1]) == (0, b"PlayerGone")
+    assert "PlayerDelete" in [json.loads(line).get("op") for line in exact.communicate()[0].splitlines()]
+    told = plain.communicate()[0].splitlines()
+    assert (exact.wait(), plain.wait(), told[-1], b"LoopModeChange  track" in told) == (0, 0, b"PlayerGone", True)
 
 
 def test_a_node_alone_has_no_nodes_to_list_or_drain(node: RunningNode) -> None:

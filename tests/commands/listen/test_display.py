@@ -197,29 +197,34 @@ def test_the_state_follows_the_events_and_what_breaks_the_flow_or_is_worth_a_lin
     [
         ("auto", {}, False, True),
         ("auto", {"compressor": {"thresholdDb": -20}}, True, True),
-        ("auto", {"normalization": {"mode": "track"}}, True, True),
         ("auto", {"normalization": {"mode": "off"}}, False, True),
         (False, {"compressor": {"thresholdDb": -20}}, False, False),
         (True, {"compressor": None}, True, True),
-        (None, {"compressor": {"thresholdDb": -20}}, False, False),
     ],
 )
 def test_the_limiter_is_shown_while_filters_or_an_overlay_have_it_on(
-    enabled: str | bool | None, others: dict[str, object], is_on: bool, is_on_with_an_overlay: bool
+    enabled: str | bool, others: dict[str, object], is_on: bool, is_on_with_an_overlay: bool
 ) -> None:
     shown = PlayerView()
-    filters = {"limiter": None if enabled is None else {"ceilingDb": -2.5, "enabled": enabled}, **others}
+    filters = {"limiter": {"ceilingDb": -2.5, "enabled": enabled}, **others}
     numbers = dict.fromkeys(("position", "length", "duckDb", "fadeMs", "startMs"), 0)
     jingle = {"overlayId": "jingle", "uri": "jingle.wav", "volume": 1, **numbers}
-    states = [[{**jingle, "state": state}] for state in ("loading", "playing")]
-    for overlays, expected in zip(states, (is_on, is_on_with_an_overlay), strict=True):
-        shown.follow(seen("PlayerState", state="playing", track=track("a"), overlays=overlays, **filters))
+    failed = seen("OverlayException", overlayId="jingle", error=failure_out(FILE_MISSING))
+    for event, overlays, sentence in (
+        ("PlayerState", 0, None),
+        ("OverlayStart", 1, "an overlay begins"),
+        (failed, 1, "overlay failed: There is no such file. Check the path."),
+        ("OverlayEnd", 0, "overlay ended: finished"),
+        ("PlayerState", 1, None),
+    ):
+        if event == "PlayerState":
+            states = [{**jingle, "state": "playing" if overlays else "loading"}]
+            event = seen("PlayerState", state="playing", track=track("a"), overlays=states, **filters)
+        elif isinstance(event, str):
+            event = seen(event, overlayId="jingle", reason="finished")
+        assert shown.follow(event)[1] == sentence
+        expected = is_on_with_an_overlay if overlays else is_on
+        assert (shown.overlays, shown.ceiling_db) == (overlays, -2.5 if expected else None)
         for changed, is_shown in (({"limiter": None}, False), (filters, expected)):
             shown.follow(seen("FiltersChange", filters=changed))
             assert shown.ceiling_db == (-2.5 if is_shown else None)
-    failed = seen("OverlayException", overlayId="jingle", error=failure_out(FILE_MISSING))
-    assert shown.follow(failed) == (False, "overlay failed: There is no such file. Check the path.")
-    assert shown.follow(seen("OverlayEnd", overlayId="jingle", reason="finished")) == (False, "overlay ended: finished")
-    assert (shown.overlays, shown.ceiling_db) == (0, -2.5 if is_on else None)
-    assert shown.follow(seen("OverlayStart", overlayId="jingle")) == (False, "an overlay begins")
-    assert (shown.overlays, shown.ceiling_db) == (1, -2.5 if is_on_with_an_overlay else None)
