@@ -77,21 +77,17 @@ def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str) -> No
     assert "sesame" not in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("--config", "none.toml"), "none.toml: cannot be read: No such file or directory"),
-        (("--port", "many"), 'option --port: server.port: Input should be a valid integer, not "many"'),
-        (("--host", ""), "option --host: server.host: must be an address"),
-        (("--host", "192.0.2.1", "--port", "0"), "cannot listen on 192.0.2.1:0: cannot assign requested address"),
-        (("--host", "2001:db8::1", "--port", "0"), "cannot listen on [2001:db8::1]:0"),
-    ],
-)
-def test_serve_refuses_what_it_cannot_do(tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
-    result = run_tonearm("serve", *arguments, folder=tmp_path)
-    assert result.returncode == (3 if "listen" in line else 2)
-    assert result.stderr.startswith(f"tonearm: {line}")
-    assert result.stderr.count("\n") == 1
+def test_serve_refuses_what_it_cannot_do(tmp_path: Path) -> None:
+    for words, line in (
+        ("--config none.toml", "none.toml: cannot be read: No such file or directory"),
+        ("--port many", 'option --port: server.port: Input should be a valid integer, not "many"'),
+        ("--host=", "option --host: server.host: must be an address"),
+        ("--host 192.0.2.1 --port 0", "cannot listen on 192.0.2.1:0: cannot assign requested address"),
+        ("--host 2001:db8::1 --port 0", "cannot listen on [2001:db8::1]:0"),
+    ):
+        result = run_tonearm("serve", *words.split(), folder=tmp_path)
+        assert (result.returncode, result.stderr.count("\n")) == (3 if "listen" in line else 2, 1)
+        assert result.stderr.startswith(f"tonearm: {line}")
 
 
 def test_check_config_names_all_mistakes_and_warns_as_serve_does(tmp_path: Path) -> None:

@@ -9,15 +9,9 @@ from tests.support.readme import REPOSITORY
 TEXT = (REPOSITORY / "LICENSES.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", TEXT, re.MULTILINE))
 HASHES = dict(re.findall(r"^\| `vendor/([\w.-]+)` \| .+ \| `([0-9a-f]{64})` \|$", TEXT, re.MULTILINE))
-PACKAGES = sorted(
-    {
-        name
-        for lock in ("runtime", "resolver", "cluster", "voice")
-        for name in re.findall(
-            r"^([\w.-]+)==", (REPOSITORY / "requirements" / f"{lock}.txt").read_text(encoding="utf-8"), re.MULTILINE
-        )
-    }
-)
+LOCKS = [REPOSITORY / "requirements" / f"{lock}.txt" for lock in ("runtime", "resolver", "cluster", "voice")]
+PINNED = "".join(lock.read_text(encoding="utf-8") for lock in LOCKS)
+PACKAGES = sorted({*re.findall(r"^([\w.-]+)==", PINNED, re.MULTILINE)})
 
 
 def test_every_package_of_a_node_has_its_row() -> None:

@@ -43,12 +43,6 @@ async def line_of(program: asyncio.subprocess.Process, word: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.*")), ids=lambda path: path.name)
-def test_examples_are_short_and_named(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) < 120
-    assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8") or path.name == "README.md"
-
-
 Say = Callable[..., Awaitable[str]]
 
 

@@ -1,32 +1,22 @@
 from dataclasses import replace
 
-import pytest
-
 from tests.support.edge import StillNode, running_edge
 from tests.support.http_client import Headers, connected, request, websocket
 from tonearm.server.app import EdgeSettings
 
 PASSWORD: Headers = (("Authorization", "secret"),)
 
-SAME = [
-    ("http://localhost:2333", "localhost:2333"),
-    ("http://LOCALHOST:2333", "localhost:2333"),
-    ("http://127.0.0.1:80", "127.0.0.1"),
-    ("https://127.0.0.1", "127.0.0.1:443"),
-    ("http://[::1]:2333", "[::1]:2333"),
-]
-SAME_BY_NAME = [("http://node.example:2333", "node.example:2333"), ("http://localhost.:1", "localhost.:1")]
-FOREIGN = [
-    ("http://evil.example", "localhost:2333"),
-    ("http://localhost", "localhost:2333"),
-    ("http://localhost:2333@evil.example", "localhost:2333"),
-    ("http://127.0.0.1:2333", "localhost:2333"),
-    ("null", "localhost:2333"),
-    ("", "localhost:2333"),
-    ("chrome-extension://abc", "localhost:2333"),
-    ("localhost:2333", "localhost:2333"),
-    ("http://", ""),
-]
+# Each origin and the host that it is of, or is not of.
+SAME = """
+    http://localhost:2333 localhost:2333    http://LOCALHOST:2333 localhost:2333    http://127.0.0.1:80 127.0.0.1
+    https://127.0.0.1 127.0.0.1:443         http://[::1]:2333 [::1]:2333
+"""
+SAME_BY_NAME = "http://node.example:2333 node.example:2333    http://localhost.:1 localhost.:1"
+FOREIGN = """
+    http://evil.example localhost:2333      http://localhost localhost:2333         http://127.0.0.1:2333 localhost:2333
+    http://localhost:2333@evil.example localhost:2333      chrome-extension://abc localhost:2333
+    null localhost:2333                     localhost:2333 localhost:2333           file:// localhost:2333
+"""
 OWN, REFUSED = (200, ""), (403, "foreign_origin")
 
 
@@ -35,21 +25,18 @@ async def ask(port: int, origin: str, host: str, more: Headers = ()) -> tuple[in
     return answer.status, answer.json().get("code", "")
 
 
-ORIGINS = [
-    *((*one, OWN, OWN) for one in SAME),
-    *((*one, REFUSED, OWN) for one in SAME_BY_NAME),
-    *((*one, REFUSED, REFUSED) for one in FOREIGN),
-]
-
-
-@pytest.mark.parametrize(("origin", "host", "of_open", "of_guarded"), ORIGINS)
 async def test_pages_of_the_node_itself_are_answered_by_name_only_where_there_is_a_password(
-    node: StillNode, port: int, origin: str, host: str, of_open: tuple[int, str], of_guarded: tuple[int, str]
+    node: StillNode, port: int
 ) -> None:
-    assert await ask(port, origin, host) == of_open
-    assert await ask(port, origin, host, (("Origin", origin),)) == REFUSED  # two of them
-    async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
-        assert await ask(guarded_port, origin, host, PASSWORD) == of_guarded
+    async with running_edge(node, EdgeSettings(password="secret")) as guarded:
+        for text, of_open, of_guarded in ((SAME, OWN, OWN), (SAME_BY_NAME, REFUSED, OWN), (FOREIGN, REFUSED, REFUSED)):
+            words = text.split()
+            for origin, host in zip(words[::2], words[1::2], strict=True):
+                assert await ask(port, origin, host) == of_open, (origin, host)
+                assert await ask(port, origin, host, (("Origin", origin),)) == REFUSED  # two of them
+                assert await ask(guarded, origin, host, PASSWORD) == of_guarded, (origin, host)
+        for nothing in (("", "localhost:2333"), ("http://", "")):
+            assert await ask(port, *nothing) == await ask(guarded, *nothing, PASSWORD) == REFUSED
 
 
 async def status(port: int, *headers: tuple[str, str], method: str = "GET") -> int:

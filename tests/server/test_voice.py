@@ -74,21 +74,16 @@ async def test_a_wait_ends_when_the_voice_is_settled_or_the_time_is_over(port: i
         assert (await request(port, "GET", f"{VOICE}?wait={wrong}")).status == 400
 
 
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        *((name, ["", "S" * 1025]) for name in ("token", "sessionId")),
-        *((name, ["", "0", "x", "-1", str(2**64)]) for name in ("channelId", "guildId", "userId")),
-        ("endpoint", ["", "a/b", "a:0", "a:99999", "u@a:1", "ws://a:1", "a:1?x=1"]),
-        ("bitrate", [7_999, 510_001, 64_000.5]),
-    ],
-)
-async def test_a_wrong_field_is_named_and_its_value_is_not(port: int, field: str, values: list[Json]) -> None:
-    for value in values:
+async def test_a_wrong_field_is_named_and_its_value_is_not(port: int) -> None:
+    wrong: dict[str, tuple[Json, ...]] = {
+        **dict.fromkeys(("token", "sessionId"), ("", "S" * 1025)),
+        **dict.fromkeys(("channelId", "guildId", "userId"), ("", "0", "x", "-1", str(2**64))),
+        "endpoint": ("", "a/b", "a:0", "a:99999", "u@a:1", "ws://a:1", "a:1?x=1"),
+        "bitrate": (7_999, 510_001, 64_000.5),
+    }
+    for field, value in ((field, value) for field, values in wrong.items() for value in values):
         status, code, message = await put(port, {**BODY, field: value})
-        assert (status, code) == (400, "bad_request")
-        assert field in message
-        assert "SECRET" not in message
+        assert (status, code, field in message, "SECRET" in message) == (400, "bad_request", True, False)
         assert not isinstance(value, str) or len(value) < 4 or value not in message
 
 

@@ -4,12 +4,15 @@ import wave
 
 import pytest
 
-from tests.support.edge import StillNode
+from tests.support.edge import StillNode, running_edge
 from tests.support.eventually import eventually
-from tests.support.http_client import connected
+from tests.support.http_client import connected, request
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.metadata import Json
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import Framing
+from tonearm.server.app import EdgeSettings
+from tonearm.server.audio_settings import AudioSettings, Station
 
 STREAM = "/v0/players/p/stream.wav"
 PCM = bytes(range(256)) * (FRAME_BYTES // 256)
@@ -62,17 +65,30 @@ async def test_an_older_client_gets_the_bare_bytes(node: StillNode, port: int) -
     assert body[44:] == PCM
 
 
-async def test_the_head_says_what_the_players_metadata_say_of_the_station(node: StillNode, port: int) -> None:
-    node.player("p").change_metadata(False, {"station": {"name": "Attic\r\nX-Own: 1", "genre": "jazz"}})
-    for method in ("HEAD", "GET"):
-        async with connected(port) as client:
-            client.send_request(method, STREAM)
-            answer = await client.read_head()
-        assert (answer.status, answer.header("Content-Type")) == (200, "audio/wav")
-        assert (answer.header("icy-name"), answer.header("icy-genre")) == ("Attic X-Own: 1", "jazz")
-        assert answer.header("icy-url") is answer.header("X-Own") is None
-        assert method == "GET" or node.listeners == []
-        await nobody_listens(node)
+async def test_the_head_says_what_metadata_or_the_configuration_say_of_the_station(node: StillNode) -> None:
+    station = Station("Attic Radio", "jazz", "https://attic.example/")
+    others: list[Json] = [None, 5, "station", {"station": None}, {"station": ["a"]}, {"station": {"name": 7}}]
+    names: list[tuple[Json, str]] = [
+        *((metadata, "Attic Radio") for metadata in others),
+        ({"station": {"name": "Näher\r\nSet-Cookie: a=b"}}, "Näher Set-Cookie: a=b"),
+        ({"station": {"name": "a\x00b\x1b[31m\x7f  東京 "}}, "a b [31m 東京"),
+        ({"station": {"name": "x" * 10_000}}, "x" * 200),
+        ({"station": {"name": " \r\n"}}, "Attic Radio"),
+    ]
+    async with running_edge(node, EdgeSettings(audio=AudioSettings(station=station))) as port:
+        for metadata, name in names:
+            node.player("p").change_metadata(False, metadata)
+            head = await request(port, "HEAD", STREAM)
+            assert (head.header("icy-name") or "").encode("latin-1").decode() == name
+            assert (head.header("icy-genre"), head.header("icy-url")) == ("jazz", "https://attic.example/")
+            assert head.header("Set-Cookie") is None
+        assert node.listeners == []
+    async with running_edge(node) as port:
+        for kind, bitrate in (("wav", "1536"), ("mp3?bitrate=96000", "96")):
+            async with connected(port) as client:
+                client.send_request("GET", f"/v0/players/p/stream.{kind}")
+                head = await client.read_head()
+            assert [head.header(f"icy-{name}") for name in ("name", "url", "br")] == ["tonearm p", None, bitrate]
 
 
 async def test_a_client_that_leaves_is_detached(node: StillNode, port: int, caplog: pytest.LogCaptureFixture) -> None:
