@@ -120,24 +120,16 @@ ONLY_IN: Final = _table("""
 """)
 
 # Libraries that are distributed under another name than they are imported by.
-DISTRIBUTION: Final = {
-    "dave": "dave.py",
-    "nacl": "pynacl",
-    "nats": "nats_py",
-    "re2": "google_re2",
-    "_quickjs": "quickjs_ng",
-    "discord": "discord.py[voice]",
-    **{name: f"{name}[voice]" for name in ("disnake", "nextcord")},
-}
+DISTRIBUTION: Final = _table("""
+    dave: dave.py    nacl: pynacl    nats: nats_py    re2: google_re2    _quickjs: quickjs_ng
+    discord: discord.py[voice]    disnake: disnake[voice]    nextcord: nextcord[voice]
+""")
 
 # Rules are decided from what is given: no input and output, no clock, no chance, nothing that waits.
-NOT_IN_CORE: Final = frozenset(
-    {
-        "asyncio", "concurrent", "ctypes", "glob", "http", "io", "logging", "mmap", "multiprocessing", "os", "pathlib",
-        "queue", "random", "sched", "secrets", "select", "selectors", "shutil", "signal", "socket", "ssl", "subprocess",
-        "tempfile", "threading", "time", "uuid",
-    }
-)  # fmt: skip
+NOT_IN_CORE: Final = _table("""
+    core: asyncio concurrent ctypes glob http io logging mmap multiprocessing os pathlib queue random sched secrets
+        select selectors shutil signal socket ssl subprocess tempfile threading time uuid
+""")["core"]
 
 
 @cache
@@ -237,7 +229,7 @@ def test_every_library_that_is_imported_is_declared() -> None:
     project = tomllib.loads(SOURCE.parent.parent.joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
     declared = {re.split(r"[<>=;\s]", line, maxsplit=1)[0].replace("-", "_") for line in lines}
-    assert {DISTRIBUTION.get(library, library) for library in ONLY_IN} <= declared
+    assert {DISTRIBUTION.get(library, (library,))[0] for library in ONLY_IN} <= declared
 
 
 def test_the_rules_use_the_standard_library_only_and_nothing_of_it_that_acts() -> None:
@@ -245,7 +237,7 @@ def test_the_rules_use_the_standard_library_only_and_nothing_of_it_that_acts() -
         if is_in(name, ("core",)):
             foreign = foreign_imports(name)
             assert foreign <= sys.stdlib_module_names, name
-            assert not foreign & NOT_IN_CORE, name
+            assert not foreign & {*NOT_IN_CORE}, name
 
 
 def test_no_module_leads_back_to_itself() -> None:

@@ -5,12 +5,7 @@ import itertools
 import pytest
 from bench.edge import find_edge
 from bench.evenness import evenness, lateness_ms
-from bench.figures import Figures
 from bench.frame_stream import MESSAGE_BYTES, FrameStream, PacketStream
-from bench.parts.capacity import KINDS
-from bench.plan import Plan
-from bench.report import as_json, as_text
-from bench.schedule import PARTS
 
 FRAME = b"\x82\x7e\x0f\x00" + bytes(range(256)) * 15
 PACKET = b"\x82\x7e\x01\x40" + bytes(320)
@@ -47,11 +42,3 @@ async def test_the_edge_is_found_from_anywhere(edge: int, answer: int) -> None:
 
     for near, stride in itertools.product((25, 100, 310, 475), (25, 50, 200)):
         assert await find_edge(is_even, near, stride, step=25) == answer, (near, stride)
-
-
-def test_a_run_that_was_interrupted_at_once_has_a_report() -> None:
-    plan = Plan(rounds=2, seconds=1.0, formats=("mp3",), capacity_formats=("mp3",), parts=PARTS, capacity_kinds=KINDS)
-    figures = Figures()
-    figures.problem("interrupted")
-    assert "not measured" in as_text(figures, plan)
-    assert as_json(figures, plan)["problems"] == ["round 1: interrupted"]

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-import pytest
-
 from tonearm.client.audio import Freshness
 
 MAX_LATENCY_MS = 200
@@ -23,37 +21,26 @@ def at_once(first: int, last: int, now_s: float) -> list[tuple[int, float, float
     return [(number, 0.0, now_s) for number in range(first, last)]
 
 
-@pytest.mark.parametrize(
-    ("arrivals", "expected"),
-    [
-        ([*steady(1, 500, 7.0)], [*range(1, 500)]),
+def test_only_stale_frames_are_left_out() -> None:
+    before, after = steady(1, 51, 0.0), steady(351, 400, 7.01)
+    newest = [*range(1, 51), *range(341, 400)]
+    for arrivals, expected in (
+        (steady(1, 500, 7.0), range(1, 500)),
         # A standstill: 100 frames came in six seconds in which nobody read; the node kept the newest ten of the rest.
-        (
-            [*steady(1, 51, 0.0), *at_once(51, 151, 7.0), *at_once(341, 351, 7.0), *steady(351, 400, 7.01)],
-            [*range(1, 51), *range(341, 400)],
-        ),
-        # A pause of the player makes no frame late, also of a reader that works for 16 ms at each.
-        ([*steady(1, 51, 0.0), (51, 59.0, 60.0), *steady(52, 101, 60.02)], [*range(1, 101)]),
-        ([*((number, 0.004, number * 0.02) for number in range(1, 51)), (51, 59.0, 60.0)], [*range(1, 52)]),
-        # A burst at the beginning.
-        ([(1, 0.1, 3.0), *at_once(2, 20, 3.0), *steady(20, 60, 3.02)], [*range(1, 60)]),
+        ([*before, *at_once(51, 151, 7.0), *at_once(341, 351, 7.0), *after], newest),
         # What piled up is read piece by piece. Each is waited for, a moment; its first frame proves nothing.
-        (
-            [
-                *steady(1, 51, 0.0),
-                *((number, 0.003 if number % 60 == 51 else 0.0, 7.0) for number in range(51, 351)),
-                *steady(351, 400, 7.01),
-            ],
-            [*range(1, 51), *range(341, 400)],
-        ),
+        ([*before, *((number, 0.003 * (number % 60 == 51), 7.0) for number in range(51, 351)), *after], newest),
+        # A pause of the player makes no frame late, also of a reader that works for 16 ms at each.
+        ([*before, (51, 59.0, 60.0), *steady(52, 101, 60.02)], range(1, 101)),
+        ([*((number, 0.004, number * 0.02) for number in range(1, 51)), (51, 59.0, 60.0)], range(1, 52)),
+        # A burst at the beginning.
+        ([(1, 0.1, 3.0), *at_once(2, 20, 3.0), *steady(20, 60, 3.02)], range(1, 60)),
         # A standstill in a pause costs two frames: the first one may have waited as long as the loop stood still.
-        ([*steady(1, 51, 0.0), (51, 0.0, 60.0), *steady(52, 101, 60.02)], [*range(1, 51), *range(53, 101)]),
+        ([*before, (51, 0.0, 60.0), *steady(52, 101, 60.02)], [*range(1, 51), *range(53, 101)]),
         # A reader that is a little late.
-        ([*steady(1, 51, 0.0), *at_once(51, 60, 1.17), *steady(60, 90, 1.19)], [*range(1, 90)]),
-    ],
-)
-def test_only_stale_frames_are_left_out(arrivals: list[tuple[int, float, float]], expected: list[int]) -> None:
-    assert heard(arrivals) == expected
+        ([*before, *at_once(51, 60, 1.17), *steady(60, 90, 1.19)], range(1, 90)),
+    ):
+        assert heard(arrivals) == [*expected]
 
 
 def test_no_reader_hears_nothing_for_longer_than_a_second() -> None:

@@ -27,7 +27,6 @@ from tonearm.client import (
     PlayerExists,
     PlayerNotFound,
     PlayerUpdate,
-    QueueEnd,
     State,
     TonearmError,
     TrackEnd,
@@ -143,21 +142,6 @@ async def test_events_are_named_by_class_or_by_name_and_come_in_order(node: Node
         assert (ended.track.info.title, ended.reason.value) == ("clip", "finished")
         await eventually(lambda: "QueueEnd" in seen, "the queue is at its end")
     assert seen == ["TrackStart", "TrackStart", "TrackStart", "TrackEnd"] * 2 + ["QueueEnd"]
-
-
-async def test_a_queue_whose_last_track_cannot_be_played_has_an_end_too(node: Node) -> None:
-    player = await node.create_player("a", "clip.wav")
-    await player.queue.put("missing.wav")
-    ends: list[QueueEnd] = []
-    player.on(QueueEnd, ends.append)
-    async with player.audio():
-        await eventually(lambda: ends, "the queue is at its end")
-    (end,) = ends
-    assert end.track is not None
-    assert (end.track.info.identifier, player.state) == ("missing.wav", State.FAILED)
-    await player.skip()  # from the track that has failed already
-    await eventually(lambda: player.state is State.IDLE, "it is idle")
-    assert ends == [end]
 
 
 async def test_who_waits_is_told_when_nothing_will_come(node: Node) -> None:

@@ -224,7 +224,6 @@ async def test_a_link_to_a_page_that_will_not_play_is_said_when_it_is_added(port
         answer = await send(port, route, body)
         assert answer.status == 201
         warnings = answer.json().get("warnings", [])
-        assert len(warnings) == len(hosts)
         assert ("warnings" in answer.json()) == bool(hosts)
         for warning, host in zip(warnings, hosts, strict=True):
             assert host in warning

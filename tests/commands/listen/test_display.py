@@ -193,7 +193,7 @@ def test_the_state_follows_the_events_and_what_breaks_the_flow_or_is_worth_a_lin
 
 
 @pytest.mark.parametrize(
-    ("enabled", "others", "is_on", "is_on_with_an_overlay"),
+    ("enabled", "others", "is_on", "with_overlay"),
     [
         ("auto", {}, False, True),
         ("auto", {"compressor": {"thresholdDb": -20}}, True, True),
@@ -203,28 +203,26 @@ def test_the_state_follows_the_events_and_what_breaks_the_flow_or_is_worth_a_lin
     ],
 )
 def test_the_limiter_is_shown_while_filters_or_an_overlay_have_it_on(
-    enabled: str | bool, others: dict[str, object], is_on: bool, is_on_with_an_overlay: bool
+    enabled: str | bool, others: dict[str, object], is_on: bool, with_overlay: bool
 ) -> None:
     shown = PlayerView()
     filters = {"limiter": {"ceilingDb": -2.5, "enabled": enabled}, **others}
     numbers = dict.fromkeys(("position", "length", "duckDb", "fadeMs", "startMs"), 0)
     jingle = {"overlayId": "jingle", "uri": "jingle.wav", "volume": 1, **numbers}
+    for state, overlays in (("playing", 1), ("loading", 0)):
+        sounds = [{**jingle, "state": state}]
+        shown.follow(seen("PlayerState", state="playing", track=track("a"), overlays=sounds, **filters))
+        assert (shown.overlays, shown.ceiling_db is not None) == (
+            overlays,
+            with_overlay if overlays else is_on,
+        )
     failed = seen("OverlayException", overlayId="jingle", error=failure_out(FILE_MISSING))
     for event, overlays, sentence in (
-        ("PlayerState", 0, None),
-        ("OverlayStart", 1, "an overlay begins"),
+        (seen("OverlayStart", overlayId="jingle"), 1, "an overlay begins"),
         (failed, 1, "overlay failed: There is no such file. Check the path."),
-        ("OverlayEnd", 0, "overlay ended: finished"),
-        ("PlayerState", 1, None),
+        (seen("OverlayEnd", overlayId="jingle", reason="finished"), 0, "overlay ended: finished"),
     ):
-        if event == "PlayerState":
-            states = [{**jingle, "state": "playing" if overlays else "loading"}]
-            event = seen("PlayerState", state="playing", track=track("a"), overlays=states, **filters)
-        elif isinstance(event, str):
-            event = seen(event, overlayId="jingle", reason="finished")
-        assert shown.follow(event)[1] == sentence
-        expected = is_on_with_an_overlay if overlays else is_on
-        assert (shown.overlays, shown.ceiling_db) == (overlays, -2.5 if expected else None)
-        for changed, is_shown in (({"limiter": None}, False), (filters, expected)):
+        assert shown.follow(event) == (False, sentence)
+        for changed, is_shown in (({"limiter": None}, False), (filters, with_overlay if overlays else is_on)):
             shown.follow(seen("FiltersChange", filters=changed))
-            assert shown.ceiling_db == (-2.5 if is_shown else None)
+            assert (shown.overlays, shown.ceiling_db) == (overlays, -2.5 if is_shown else None)
