@@ -49,9 +49,8 @@ def test_where_nothing_listens_or_the_password_is_wrong_it_is_4(node: RunningNod
         assert words in told
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_what_the_node_refuses_is_1(node: RunningNode) -> None:
+    for arguments, words in (
         *((f"{order} nobody", NO_PLAYER) for order in ("queue", "events", "export", "status", "delete", "volume")),
         ("listen nobody --save heard.wav", NO_PLAYER),
         ("add nobody http://127.0.0.1:1/", NO_PLAYER),
@@ -67,11 +66,9 @@ def test_where_nothing_listens_or_the_password_is_wrong_it_is_4(node: RunningNod
         ("export -o no/such/folder.json", "no/such/folder.json cannot be written: No such file or directory."),
         ("info missing.wav", "file"),
         ("play http://127.0.0.1:1/ --player no/such?id", "id"),
-    ],
-)
-def test_what_the_node_refuses_is_1(node: RunningNode, arguments: str, words: str) -> None:
-    returned, told = failed(node.folder, node.url, PASSWORD, *arguments.split())
-    assert (returned, words in told) == (1, True), told
+    ):
+        returned, told = failed(node.folder, node.url, PASSWORD, *arguments.split())
+        assert (returned, words in told) == (1, True), told
     assert not (node.folder / "heard.wav").exists()
 
 

@@ -41,9 +41,8 @@ async def test_a_failure_of_the_node_itself_tells_no_details(
     assert "Traceback" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
+async def test_what_is_not_http_gets_an_error_body_too(port: int, log: pytest.LogCaptureFixture) -> None:
+    for sent in (
         b"nonsense\r\n\r\n",
         b"GET /info HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
         b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -57,18 +56,15 @@ async def test_a_failure_of_the_node_itself_tells_no_details(
         b"GET /v0/players?token=SECRET HTTP/1.1\r\nHost: localhost\r\nAuthorization: SECRET\x01x\r\n\r\n",
         b"GET /v0/players HTTP/1.1\r\nHost: localhost\r\nAuthorization SECRET\r\n\r\n",
         b"GET /v0/players HTTP/1.1\r\nHost: localhost\r\nContent-Length: SECRET\r\n\r\n",
-    ],
-)
-async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes, log: pytest.LogCaptureFixture) -> None:
-    async with connected(port) as connection:
-        connection.send(sent)
-        head, _, body = (await connection.read_to_end()).partition(b"\r\n\r\n")
-    assert re.match(rb"HTTP/1\.[01] 400 Bad Request\r\n", head)
-    told = json.loads(body)
-    assert told["code"] == "bad_request"
-    assert f"request {told['requestId']} " in log.text
-    assert "SECRET" not in log.text
-    assert "Invalid header value char" in log.text or b"SECRET\x01" not in sent
+    ):
+        async with connected(port) as connection:
+            connection.send(sent)
+            head, _, body = (await connection.read_to_end()).partition(b"\r\n\r\n")
+        assert re.match(rb"HTTP/1\.[01] 400 Bad Request\r\n", head), sent[:80]
+        told = json.loads(body)
+        assert (told["code"], f"request {told['requestId']} " in log.text) == ("bad_request", True)
+        assert "SECRET" not in log.text
+    assert "Invalid header value char" in log.text
 
 
 async def test_a_method_in_small_letters_is_told_to_be_written_in_capital_ones(port: int) -> None:

@@ -1,31 +1,13 @@
 """Lists in slices: no more of one is made at a stretch than the audio clock can wait for."""
 
-from collections.abc import Iterator
-
 from tests.support.edge import StillNode
 from tests.support.http_client import request, send_json
 from tests.support.tracks import make_track
-from tonearm.core.metadata import MAX_METADATA_BYTES, JsonObject
+from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.playback_requests import Requests
-from tonearm.protocol.wire_model import json_text
-from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, slices
+from tonearm.server.replies import SENT_AT_ONCE_BYTES
 
 FAT = "x" * (MAX_METADATA_BYTES - 2)
-
-
-def test_a_slice_ends_with_so_many_bytes_and_items_are_made_for_it_only() -> None:
-    made = 0
-
-    def items() -> Iterator[JsonObject]:
-        nonlocal made
-        for made in range(1, 51):
-            yield {"id": made, "metadata": FAT, "userData": FAT}
-
-    lengths: list[int] = []
-    for part in slices(map(json_text, items()), lambda: 0.0):
-        assert SLICE_BYTES <= len(part) < SLICE_BYTES + 2 * MAX_METADATA_BYTES + 1000
-        lengths.append(made - sum(lengths))
-    assert lengths == [1] * 50
 
 
 async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: StillNode, port: int) -> None:
