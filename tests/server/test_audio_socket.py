@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from tests.support.edge import StillNode, running_edge
+from tests.support.edge import StillNode, running_edge, still_node
 from tests.support.eventually import eventually
 from tests.support.hand_time import LoopTime
 from tests.support.http_client import (
@@ -19,9 +19,9 @@ from tests.support.http_client import (
     websocket,
 )
 from tests.support.planted_faults import OUR_FAULT, sockets_not_read
-from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, Output, mp3_output
 from tonearm.core.frame import PCM as PCM_OUTPUT
+from tonearm.node.parts import NodeSettings
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import Framing
 from tonearm.server.app import EdgeSettings
@@ -162,11 +162,11 @@ async def test_a_plain_get_is_told_to_upgrade(node: StillNode, port: int, path: 
     await gone(node)
 
 
-@pytest.mark.parametrize("path", [*SOCKETS, "/v0/players/p/stream.wav"])
-async def test_a_full_player_refuses_with_429(node: StillNode, port: int, path: str) -> None:
-    node.fails |= dict.fromkeys(("attach", "subscribe"), LimitReached("There are 1000 listeners."))
-    answer = await request(port, "GET", path, headers=WEBSOCKET_HEADERS)
-    assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
+async def test_a_full_player_refuses_with_429() -> None:
+    async with still_node(NodeSettings(max_listeners=0)) as node, running_edge(node) as port:
+        for path in (WS, "/v0/players/p/stream.wav"):
+            answer = await request(port, "GET", path, headers=WEBSOCKET_HEADERS)
+            assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
 
 
 WRONG = """

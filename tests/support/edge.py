@@ -86,21 +86,13 @@ class StillNode(Node):
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
         return _noted(self.followers, sink, super().follow_all(sink))
 
-    def attach(self, player: PlayerHandle, sink: FrameSink, **options: bool) -> Callable[[], None]:
-        self._fail("attach")
-        return _noted(self.listeners, sink, player.attach(sink, **options))
-
-    def subscribe(self, player: PlayerHandle, sink: EventSink, **options: Any) -> Callable[[], None]:
-        self._fail("subscribe")
-        return _noted(self.followers, sink, player.subscribe(sink, **options))
-
     def _fail(self, method: str) -> None:
         if method in self.fails:
             raise self.fails[method]
 
 
 class _NotedPlayer:
-    """A player whose clients come to it by the node's `attach` and `subscribe`."""
+    """A player whose clients the node notes."""
 
     def __init__(self, player: PlayerHandle, node: StillNode) -> None:
         self._player = player
@@ -110,10 +102,10 @@ class _NotedPlayer:
         return getattr(self._player, name)
 
     def attach(self, sink: FrameSink, **options: bool) -> Callable[[], None]:
-        return self._node.attach(self._player, sink, **options)
+        return _noted(self._node.listeners, sink, self._player.attach(sink, **options))
 
     def subscribe(self, sink: EventSink, **options: Any) -> Callable[[], None]:
-        return self._node.subscribe(self._player, sink, **options)
+        return _noted(self._node.followers, sink, self._player.subscribe(sink, **options))
 
 
 class _StillPool(HandPool):
