@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonearm.core.metadata import Json
+from tonearm.core.metadata import Json, JsonObject
 
 TRACKS: Final = 9_000
 MIB: Final = 1024 * 1024
@@ -53,23 +53,10 @@ def nested(levels: int, width: int) -> Json:
 def record(tracks: int, metadata: Json) -> bytes:
     """A player's record with these tracks, one of which is the current one."""
     ids = [f"t{number}" for number in range(tracks)]
-    value = {
-        "version": 1,
-        "id": "fat",
-        "savedAt": 1,
-        "state": "idle",
-        "paused": False,
-        "clockStarted": False,
-        "position": 0,
-        "current": ids[0],
-        "queue": ids[1:],
-        "history": [],
-        "loop": "none",
-        "filters": {},
-        "crossfade": {},
-        "metadata": {},
-        "tracks": [{"id": name, "uri": f"http://127.0.0.1:9/{name}.mp3", "metadata": metadata} for name in ids],
-    }
+    value: JsonObject = {"version": 1, "id": "fat", "savedAt": 1, "state": "idle", "paused": False, "position": 0}
+    value |= {"clockStarted": False, "history": [], "loop": "none", "filters": {}, "crossfade": {}, "metadata": {}}
+    value |= {"current": ids[0], "queue": [*ids[1:]]}
+    value["tracks"] = [{"id": name, "uri": f"http://127.0.0.1:9/{name}.mp3", "metadata": metadata} for name in ids]
     return json.dumps(value, separators=(",", ":")).encode()
 
 
