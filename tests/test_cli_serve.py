@@ -67,10 +67,11 @@ async def test_a_second_node_is_told_who_has_its_port_or_its_state(tmp_path: Pat
 
 
 def test_a_log_for_programs_says_in_its_own_form_why_the_node_ends(tmp_path: Path) -> None:
+    variables = {"TONEARM_LOGGING__FORMAT": "json", "TONEARM_LOGGING__LEVEL": "error"}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        refused = run_tonearm("serve", "--port", port, folder=tmp_path, variables={"TONEARM_LOGGING__FORMAT": "json"})
-    *_, last = map(json.loads, refused.stderr.splitlines())
+        refused = run_tonearm("serve", "--port", port, folder=tmp_path, variables=variables)
+    (last,) = map(json.loads, refused.stderr.splitlines())  # for the level is kept
     assert (refused.returncode, last["level"]) == (ExitCode.MISSING, "critical")
     why = f"cannot listen on 127.0.0.1:{port}: address already in use; choose another "
     assert last["message"] == f"{why}server.host or server.port (--host, --port)"
