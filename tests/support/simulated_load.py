@@ -23,15 +23,14 @@ OTHERS_COST = 1 / 700
 @dataclass(eq=False)
 class Player:
     """`cost`: seconds of work for a second of its sound. `sleeps`: it has no session while nobody hears it; a live
-    stream keeps its own. `is_paused`: it keeps its session, for its listeners."""
+    stream keeps its own."""
 
     number: int
     cost: float
     is_heard: bool = True
     sleeps: bool = True
     is_asleep: bool = False
-    is_paused: bool = False
-    left_s: float = -math.inf  # when its last listener left; before all time in a pause
+    left_s: float = -math.inf  # when its last listener left
     ahead_s: float = 0.0
     is_open: bool = False
     is_sounding: bool = False
@@ -97,24 +96,14 @@ class SimulatedNode:
 
     def come(self, player: Player) -> None:
         """Somebody hears the player, which wakes."""
-        self._start_again(player)
-        if player.is_asleep:
-            player.is_asleep = False
-            player.asked_s, player.first_heard_s = self.now_s, None
-            self._open(player)
-
-    def pause(self, player: Player) -> None:
-        player.is_heard, player.is_paused, player.left_s = False, True, -math.inf
-
-    def resume(self, player: Player) -> None:
-        player.is_paused = False
-        self._start_again(player)
-
-    def _start_again(self, player: Player) -> None:
         was_away = self._claim_of(player).urgency is Urgency.UNHEARD
         player.is_heard = True
         if player.has_sounded and was_away:
             player.number, player.has_sounded = next(self._numbers), False
+        if player.is_asleep:
+            player.is_asleep = False
+            player.asked_s, player.first_heard_s = self.now_s, None
+            self._open(player)
 
     @property
     def worked_s(self) -> float:
@@ -251,8 +240,6 @@ class SimulatedNode:
                 player.is_sounding = player.has_sounded = True
                 if player.first_heard_s is None:
                     player.first_heard_s = now_s
-            if player.is_paused:
-                continue
             player.has_sounded = True
             if player.ahead_s < TICK_S:
                 player.is_sounding = False
