@@ -8,13 +8,12 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, chdir, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.decoder.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, end, spare_ready
+from tests.decoder.pool.test_pool import MEMORY_MB, SOON, Owner, end, spare_ready
 from tests.support.audio_files import flac, music
 from tests.support.decoder_forks import QuickStarts
 from tests.support.environment import variables
@@ -30,13 +29,11 @@ from tests.support.processes import (
     own_session,
 )
 from tests.support.sandboxing import SANDBOX
-from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
 from tonearm.decoder.pool.starting import (
     ChildProcess,
     DecoderTemplate,
-    ForkedProcess,
     StartInterpreter,
     start_interpreter,
 )
@@ -135,28 +132,9 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
             await Owner(pool).plays(song)
 
 
-@pytest.mark.timing
-async def test_a_killed_process_is_replaced_at_once(song: Path) -> None:
-    """Sooner than an interpreter starts: there is hardly a time in which a second death is heard."""
-    async with templated_pool(replace(LATER, quick_exit_s=0.0)) as (pool, _):
-        loop = asyncio.get_running_loop()
-        owner = Owner(pool)
-        took_s, starts_s = [], []
-        for _ in range(5):
-            assert owner.process_id is not None
-            begun_s = loop.time()
-            await end(owner.process_id, owner)
-            await spare_ready(pool)
-            took_s.append(loop.time() - begun_s)
-            begun_s = loop.time()
-            interpreter = await asyncio.create_subprocess_exec(sys.executable, "-c", "import tonearm.worker.process")
-            assert await interpreter.wait() == 0
-            starts_s.append(loop.time() - begun_s)
-        assert min(took_s) < min(starts_s)
-        await owner.plays(song)
-
-
-async def test_the_death_of_the_template_is_not_noticed(song: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_death_of_the_template_is_not_noticed_nor_that_of_all_processes_at_once(
+    song: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with templated_pool() as (pool, template):
         owner = Owner(pool)
         before, killed = pool.process_ids, pid_of(template)
@@ -164,22 +142,14 @@ async def test_the_death_of_the_template_is_not_noticed(song: Path, caplog: pyte
         await another_template(template, killed)
         assert "it is started again" in caplog.text
         await owner.plays(song)
-        assert pool.process_ids == before
-        assert owner.losses == []
+        assert (pool.process_ids, owner.losses) == (before, [])
         # A process that was forked from the one is replaced by the other.
-        assert owner.process_id is not None
-        await end(owner.process_id, owner)
+        await end(before[0], owner)
         assert kind_of(await spare_ready(pool)) == "decoder"
-        await owner.plays(song)
-
-
-async def test_all_that_die_at_once_are_replaced(song: Path) -> None:
-    async with templated_pool() as (pool, template):
-        owner = Owner(pool)
-        killed = (pid_of(template), *pool.process_ids)
-        for process_id in killed:
+        all_killed = (pid_of(template), *pool.process_ids)
+        for process_id in all_killed:
             os.kill(process_id, signal.SIGKILL)
-        await eventually(lambda: owner.process_id not in (None, *killed), "it has a process again")
+        await eventually(lambda: owner.process_id not in (None, *all_killed), "it has a process again")
         await owner.plays(song)
         await spare_ready(pool)
 
@@ -218,17 +188,6 @@ async def test_where_no_template_starts_there_are_interpreters(
         await spare_ready(pool)
         await owner.plays(song)
         assert caplog.text.count(AS_INTERPRETERS) == 1
-
-
-async def test_a_template_can_be_loaded_before_it_is_needed() -> None:
-    template = DecoderTemplate(MEMORY_MB, SANDBOX, QuickStarts())
-    template.load()
-    loading = pid_of(template)
-    with ends_of_a_start() as (connection, memory):
-        await ended_start(template, connection, memory)
-    assert template.pid == loading
-    await template.stop()
-    assert not exists(loading)
 
 
 async def test_fifty_starts_and_kills_leave_nothing(song: Path) -> None:
@@ -310,52 +269,9 @@ def ends_of_a_start() -> Iterator[tuple[int, int]]:
             os.close(memory)
 
 
-async def test_a_number_that_is_no_child_is_refused() -> None:
-    with pytest.raises(ChildProcessError):
-        ForkedProcess(1)
-
-
 async def test_no_module_of_the_working_folder_is_imported(tmp_path: Path, song: Path) -> None:
     """The folder of a bot may have a `queue.py` of its own, and a folder of strangers' music anything."""
     (tmp_path / "queue.py").write_text("raise SystemExit('it was imported')\n")
     with chdir(tmp_path):
         async with templated_pool(start=start_interpreter) as (pool, _):
             await Owner(pool).plays(song)
-
-
-async def test_pools_share_a_template(song: Path) -> None:
-    async with templated_pool() as (pool, template):
-        on_demand = OnDemandPool(MEMORY_MB, sandbox=decoder_supervision(SANDBOX), starter=template)
-        async with on_demand.used() as other:
-            await Owner(other).plays(song)
-            assert kind_of(other.process_ids[0]) == "decoder"
-            await Owner(pool).plays(song)
-        await on_demand.stop()
-
-
-async def test_each_process_has_a_chance_of_its_own(tmp_path: Path) -> None:
-    """What Python draws by `random` must not be the same in all of them."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "if 'tonearm.worker' in sys.orig_argv:\n"
-        "    import random\n"
-        "    import tonearm.worker.process as process\n"
-        "    run = process._run\n"
-        "    def drawing(worker):\n"
-        "        sys.stderr.write(f'{random.random()}\\n')\n"
-        "        return run(worker)\n"
-        "    process._run = drawing\n"
-    )
-    drawn = tmp_path / "drawn"
-    kept, written = os.dup(2), os.open(drawn, os.O_WRONLY | os.O_CREAT)
-    os.dup2(written, 2)
-    try:
-        with variables(PYTHONPATH=str(tmp_path)):
-            async with templated_pool(start=start_interpreter):
-                await eventually(lambda: len(drawn.read_text().split()) == 2, "both have drawn")
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(written)
-    first, second = drawn.read_text().split()
-    assert first != second
