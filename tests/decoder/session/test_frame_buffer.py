@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import pytest
-
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, Payloads
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import Audio, Mark, MarkKind, OverlayPosition
 from tonearm.decoder.session.frame_buffer import FrameBuffer, OverlayPositions
 
@@ -36,12 +34,6 @@ def filled(*parts: Audio) -> FrameBuffer:
     return buffer
 
 
-def message(payloads: Payloads | None) -> bytes:
-    """That of a frame in one form."""
-    assert isinstance(payloads, bytes)
-    return payloads
-
-
 def plain(buffer: FrameBuffer, most: int) -> int:
     """How many frames are plain ones after the first."""
     buffer.pop()
@@ -49,7 +41,8 @@ def plain(buffer: FrameBuffer, most: int) -> int:
     count = 0
     while (payloads := buffer.pop_plain()) is not None:
         count += 1
-        assert message(payloads)[-2:] == bytes((buffer.next_frame - 1, 0))
+        assert isinstance(payloads, bytes)
+        assert payloads[-2:] == bytes((buffer.next_frame - 1, 0))
     return count
 
 
@@ -62,43 +55,12 @@ def test_frames_are_plain_up_to_the_tick_in_which_something_happens() -> None:
     assert plain(filled(audio(0, 5), audio(5, 5, source=2, position=0)), 100) == 4
 
 
-def test_plain_frames_go_on_in_those_that_come_later() -> None:
-    buffer = filled(audio(0, 5))
-    buffer.pop()
-    buffer.allow_plain(100)
-    buffer.append(audio(5, 5))
-    taken = [buffer.pop_plain() for _ in range(9)]
-    assert [message(payloads)[-2] for payloads in taken if payloads] == list(range(1, 10))
-    assert buffer.end_position() == (1, 10 * FRAME_SAMPLES)
-    assert buffer.pop_plain() is None
-
-
-@pytest.mark.parametrize(
-    "part", [audio(5, 5, marks=[(END, 8, 1)]), audio(5, 0, marks=[(END, 5, 1)]), audio(5, 5, source=2, position=0)]
-)
-def test_frames_are_not_plain_any_more_when_something_is_to_happen(part: Audio) -> None:
-    buffer = filled(audio(0, 5))
-    buffer.pop()
-    buffer.allow_plain(100)
-    buffer.append(part)
-    assert buffer.pop_plain() is None
-
-
 def test_a_source_that_has_faded_ends_nothing() -> None:
     marks = [(MarkKind.FADING, 2, 1), (BEGIN, 2, 2), (MarkKind.FADED, 4, 1)]
     buffer = filled(audio(0, 6, marks=marks))
     assert not buffer.holds_end
     buffer.append(audio(6, 2, source=2, marks=[(END, 8, 2), (MarkKind.FADED, 8, 3)]))
     assert buffer.holds_end
-
-
-def test_a_source_that_faded_before_the_frames_that_are_void_is_still_reported() -> None:
-    buffer = filled(audio(0, 6, marks=[(MarkKind.FADED, 3, 1), (END, 3, 2), (MarkKind.FADED, 5, 4)]))
-    for _ in range(3):
-        buffer.pop()
-    buffer.void_from(3)
-    assert buffer.take_complete_end() == Mark(MarkKind.FADED, 3, 1)
-    assert buffer.take_complete_end() is None
 
 
 def test_the_end_of_a_cut_sound_is_known_by_its_source() -> None:
@@ -129,25 +91,23 @@ def followed(*audios: Audio) -> OverlayPositions:
     return positions
 
 
-def test_each_begins_and_ends_once() -> None:
+def test_each_begins_and_ends_once_and_is_where_it_is_until_it_is_forgotten() -> None:
     positions = followed(
-        audio(0, 5), audio(5, 5, at(A, 0)), audio(10, 5, at(A, 5), at(B, 0)), audio(15, 3, at(A, 10, ends=True))
+        audio(0, 5),
+        audio(5, 5, at(A, 0)),
+        audio(10, 5, at(A, 5, moves=False), at(B, 0)),
+        audio(15, 3, at(A, 5, ends=True), at(B, 5)),
     )
+    assert positions.samples_at(5) == {}
     begun = {frame: found for frame in range(20) if (found := positions.take_begun(frame))}
     assert begun == {5: [A], 10: [B]}
+    assert positions.samples_at(10) == {A: 5 * FRAME_SAMPLES}
+    assert positions.samples_at(12) == {A: 5 * FRAME_SAMPLES, B: 2 * FRAME_SAMPLES}
+    assert positions.standing_at(12) == {A}
     ended = {frame: found for frame in range(20) if (found := positions.take_ended(frame))}
     assert ended == {18: [A]}
+    positions.forget(B)
     assert not positions
-
-
-def test_where_each_is() -> None:
-    positions = followed(audio(0, 5, at(A, 0)), audio(5, 5, at(A, 5, moves=False), at(B, 0)))
-    assert positions.samples_at(0) == {}
-    assert positions.samples_at(5) == {A: 5 * FRAME_SAMPLES}
-    assert positions.samples_at(7) == {A: 5 * FRAME_SAMPLES, B: 2 * FRAME_SAMPLES}
-    assert positions.standing_at(7) == {A}
-    positions.take_ended(10)
-    assert positions.samples_at(10) == {A: 5 * FRAME_SAMPLES, B: 5 * FRAME_SAMPLES}
 
 
 def test_frames_that_are_void_end_nothing() -> None:
@@ -159,14 +119,6 @@ def test_frames_that_are_void_end_nothing() -> None:
     assert positions.take_ended(7) == []
     positions.append(audio(7, 3, at(A, 7, ends=True)))
     assert positions.take_ended(10) == [A]
-
-
-def test_one_that_is_forgotten_is_not_reported() -> None:
-    positions = followed(audio(0, 5, at(A, 0, ends=True), at(B, 0)))
-    positions.take_begun(0)
-    positions.forget(A)
-    assert positions.take_ended(5) == []
-    assert positions.samples_at(5) == {B: 5 * FRAME_SAMPLES}
 
 
 def test_frames_in_which_something_changes_are_looked_at() -> None:
@@ -183,18 +135,11 @@ def test_frames_in_which_something_changes_are_looked_at() -> None:
     assert [frame for frame in range(20) if frame not in plain] == [0, 5, 18, 19]
 
 
-def test_frames_of_overlays_alone_are_known() -> None:
-    buffer = filled(audio(0, 1), audio(1, 1, at(A, 0), rate=0.0))
-    assert not buffer.begins_with_overlays_alone
-    buffer.pop()
-    assert buffer.begins_with_overlays_alone
-    assert buffer.pop().end_samples == FRAME_SAMPLES
-
-
-def test_overlays_alone_leave_the_position_where_it_was() -> None:
+def test_overlays_alone_are_known_and_leave_the_position_where_it_was() -> None:
     buffer = filled(audio(0, 5), audio(5, 5, source=0, position=0, rate=0.0))
-    positions = []
+    told = []
     for _ in range(10):
-        buffer.pop()
-        positions.append(buffer.sent_position_samples // FRAME_SAMPLES)
-    assert positions == [0, 1, 2, 3, 4, 5, 5, 5, 5, 5]
+        alone = buffer.begins_with_overlays_alone
+        assert buffer.pop().end_samples == (buffer.next_frame if not alone else 5) * FRAME_SAMPLES
+        told.append((alone, buffer.sent_position_samples // FRAME_SAMPLES))
+    assert told == [*((False, frame) for frame in range(5)), *((True, 5),) * 5]

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.support.examples import examples
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
@@ -31,7 +31,6 @@ from tonearm.decoder.messages import (
 from tonearm.decoder.session.frame_buffer import SentFrame
 from tonearm.decoder.session.orders import Bursts
 from tonearm.decoder.session.plan_moves import (
-    Changing,
     Detached,
     Mix,
     OpenSourceAt,
@@ -39,12 +38,10 @@ from tonearm.decoder.session.plan_moves import (
     Program,
     RenewSession,
     Resting,
-    Resuming,
     SourceBegan,
     SourceEnded,
     SourceFaded,
     Steady,
-    Switching,
 )
 from tonearm.decoder.session.plan_state import PlanState
 from tonearm.protocol.framing import payload_of
@@ -274,23 +271,6 @@ class PlanStateMachine(RuleBasedStateMachine):
     @rule()
     def a_process_is_there(self) -> None:
         self.open_session()
-
-    # What must hold in each state
-
-    @invariant()
-    def the_state_is_what_it_says(self) -> None:
-        plan, state = self.plan, self.plan.state
-        if isinstance(state, (Detached, Resting)):
-            assert not any(plan.can_be_sought(source) or plan.is_decoded(source) for source in self.tracks)
-        else:
-            assert state.session.id == self.sessions
-        match state:
-            case Resting() | Switching():
-                assert not self.buffer.frames_ahead
-            case Changing():
-                assert state.postponed <= plan.late_plans_total
-            case Resuming():
-                assert self.buffer.end_frame >= state.session.first_frame
 
     # What must hold in the end
 
