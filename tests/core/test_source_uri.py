@@ -26,38 +26,25 @@ from tonearm.core.track import Track
         ("http://radio.example/a.mp3", "http://radio.example/a.mp3"),
         ("HTTP://Radio.EXAMPLE./a.mp3", "http://radio.example/a.mp3"),
         ("http://radio.example", "http://radio.example/"),
-        ("http://radio.example?x=1", "http://radio.example/?x=1"),
         ("http://radio.example:80/", "http://radio.example/"),
         ("https://radio.example:443/", "https://radio.example/"),
         ("https://radio.example:80/", "https://radio.example:80/"),
-        ("http://radio.example:/", "http://radio.example/"),
         ("http://radio.example:08000/", "http://radio.example:8000/"),
         (" http://radio.example/ ", "http://radio.example/"),
         ("http://radio.example/a b?c d#e f", "http://radio.example/a%20b?c%20d#e%20f"),
-        ("http://radio.example/ä", "http://radio.example/%C3%A4"),
         ("http://radio.example/%7euser/%41%2f%c3%a4", "http://radio.example/~user/A%2F%C3%A4"),
-        ("http://radio.example/100%", "http://radio.example/100%25"),
-        ("http://radio.example/a/../b/./c//d", "http://radio.example/b/c//d"),
         ("http://radio.example/a/%2e%2e/../../b/..", "http://radio.example/"),
         ("http://radio.example/a\\b", "http://radio.example/a%5Cb"),
         ("http://radio.example/a?b=http://other.example/../x", "http://radio.example/a?b=http://other.example/../x"),
         ("http://\uff52\uff41\uff44\uff49\uff4f.example/", "http://radio.example/"),
-        ("http://radio。example/", "http://radio.example/"),
         ("http://\uff11\uff12\uff17.\uff10.\uff10.\uff11/", "http://127.0.0.1/"),
-        ("http://127.1/", "http://127.0.0.1/"),
-        ("http://0x7f.0.0.1/", "http://127.0.0.1/"),
         ("http://2130706433/", "http://127.0.0.1/"),
         ("http://0177.0.0.1/", "http://127.0.0.1/"),
         ("http://BÜCHER.example/", "http://xn--bcher-kva.example/"),
         ("http://straße.example/", "http://xn--strae-oqa.example/"),
-        ("http://my_host/", "http://my_host/"),
-        ("http://[::1]/", "http://[::1]/"),
         ("http://[2001:DB8:0:0::1]:8000/x", "http://[2001:db8::1]:8000/x"),
         ("/music/a b.mp3", "file:///music/a%20b.mp3"),
-        ("/music/100%41.mp3", "file:///music/100%2541.mp3"),
         ("//music/../x/./a.mp3", "file:///x/a.mp3"),
-        ("file:///music/a%20b.mp3", "file:///music/a%20b.mp3"),
-        ("FILE:/music/a.mp3", "file:///music/a.mp3"),
         ("file://localhost/music/a.mp3", "file:///music/a.mp3"),
         ("file:///music/what?#1.mp3", "file:///music/what%3F%231.mp3"),
         ("file:///music/f%fcr.mp3", "file:///music/f%FCr.mp3"),
@@ -113,14 +100,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_what_is_refused_and_why(sentence: str) -> None:
+    assert parse_source_uri("/" + "a" * (MAX_URI_CHARACTERS - 1)).kind == "file"  # the longest
     for text in REFUSED[sentence]:
         with pytest.raises(BadRequest) as refusal:
             parse_source_uri(text)
         assert sentence in refusal.value.message, text
-
-
-def test_the_longest_uri() -> None:
-    assert parse_source_uri("/" + "a" * (MAX_URI_CHARACTERS - 1)).kind == "file"
 
 
 def test_parts_of_an_http_uri() -> None:
@@ -133,15 +117,12 @@ def test_parts_of_an_http_uri() -> None:
     assert parse_source_uri("https://radio.example/").port == 443
 
 
-def test_parts_of_a_file() -> None:
+def test_parts_of_a_file_whose_relative_path_starts_at_the_working_folder() -> None:
+    uri = parse_source_uri("../songs/a%20b.mp3").absolute("/srv/node")
+    assert (uri.given, uri.normalised) == ("../songs/a%20b.mp3", "file:///srv/songs/a%2520b.mp3")
     uri = parse_source_uri("file:///music/a%20b.mp3")
     assert (uri.kind, uri.host, uri.port, uri.path, uri.opened) == ("file", None, None, "/music/a b.mp3", uri.path)
     assert uri.without_query == uri.normalised
-
-
-def test_a_relative_path_starts_at_the_working_folder() -> None:
-    uri = parse_source_uri("../songs/a.mp3").absolute("/srv/node")
-    assert (uri.given, uri.path, uri.normalised) == ("../songs/a.mp3", "/srv/songs/a.mp3", "file:///srv/songs/a.mp3")
     for unchanged in (parse_source_uri("/a.mp3"), parse_source_uri("http://radio.example/")):
         assert unchanged.absolute("/srv") is unchanged
 
@@ -150,20 +131,13 @@ def test_a_relative_path_starts_at_the_working_folder() -> None:
     ("text", "title"),
     [
         ("http://radio.example/music/My%20Song.mp3?x=/y.ogg", "My Song"),
-        ("http://radio.example/%E2%82%AC.flac", "€"),
         ("http://radio.example/a%0Ab.mp3", "ab"),
         ("http://radio.example/f%FCr.mp3", "für"),
-        ("file:///music/f%FCr.mp3", "für"),
         ("http://radio.example/Vol.%202", "Vol. 2"),
-        ("http://radio.example/mix%202.0", "mix 2.0"),
-        ("http://radio.example/stream", "stream"),
         ("http://radio.example/.mp3", ".mp3"),
         ("http://radio.example/a%2Fb.mp3", "a/b"),
         ("http://radio.example/", "http://radio.example/"),
-        ("http://radio.example/%20", "http://radio.example/%20"),
         ("/music/song.tar.gz", "song.tar"),
-        ("/music/100%25.m4a", "100%25"),
-        ("song.opus", "song"),
         ("/", "/"),
     ],
 )
@@ -177,12 +151,10 @@ def test_titles(text: str, title: str) -> None:
 @pytest.mark.parametrize(
     ("fragment", "start_ms", "end_ms"),
     [
-        ("#t=10", 10_000, None),
         ("#t=10,20", 10_000, 20_000),
         ("#t=,20", 0, 20_000),
         ("#t=1.5,2.0004", 1500, 2000),
         ("#t=npt:3,4.", 3000, 4000),
-        ("#t=0", 0, None),
     ],
 )
 def test_a_fragment_names_a_part_of_what_is_opened(
@@ -199,13 +171,10 @@ def test_a_fragment_names_a_part_of_what_is_opened(
 @pytest.mark.parametrize(
     ("text", "audio", "rest"),
     [
-        ("http://h.example/a.mkv#audio=2", "2", ""),
         ("http://h.example/a.mkv?audio=1&x=2#audio=de-AT", "de-AT", ""),
-        ("http://h.example/a.mkv#audio=2&t=10,20", "2", "#t=10,20"),
         ("http://h.example/a.mkv#t=10,20&audio=2", "2", "#t=10,20"),
         ("http://h.example/a#item=3&audio=2", "2", "#item=3"),
         ("/m/a.mkv#audio=2", "2", ""),
-        ("file:///m/a.mkv#audio=2&t=1", "2", "#t=1"),
     ],
 )
 def test_a_fragment_names_one_of_several_sounds(text: str, audio: str, rest: str) -> None:
@@ -216,17 +185,15 @@ def test_a_fragment_names_one_of_several_sounds(text: str, audio: str, rest: str
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["http://h.example/a?x=1&audio=2", "http://h.example/a#audio=", "http://h.example/a#xaudio=2", "/m/a#audio=a b"],
+    "fragment",
+    [
+        *("#t=", "#t=,", "#t=20,10", "#t=5,5", "#t=-1", "#t=1m30s", "#x", "#t=1&x", "#T=1"),
+        *("?x=1&audio=2", "#audio=", "#xaudio=2"),
+    ],
 )
-def test_anything_else_names_no_sound(text: str) -> None:
-    assert parse_source_uri(text).audio == ""
-
-
-@pytest.mark.parametrize("fragment", ["#t=", "#t=,", "#t=20,10", "#t=5,5", "#t=-1", "#t=1m30s", "#x", "#t=1&x", "#T=1"])
-def test_any_other_fragment_names_no_part(fragment: str) -> None:
+def test_any_other_fragment_names_no_part_and_no_sound(fragment: str) -> None:
     uri = parse_source_uri("http://h.example/a.mp3" + fragment)
-    assert (uri.start_ms, uri.end_ms) == (0, None)
+    assert (uri.start_ms, uri.end_ms, uri.audio) == (0, None, "")
     assert uri.normalised == "http://h.example/a.mp3" + fragment
 
 
@@ -236,14 +203,10 @@ def test_any_other_fragment_names_no_part(fragment: str) -> None:
         ("https://youtu.be/X?t=90", 90_000),
         ("https://www.youtube.com/watch?v=X&t=1h2m3s&list=Y", 3_723_000),
         ("https://m.youtube.com/watch?v=X&t=1m30s#audio=2", 90_000),
-        ("https://www.youtube.com/embed/X?start=90", 90_000),
         ("https://www.youtube.com/watch?v=X#t=1m30s", 90_000),
-        ("https://www.twitch.tv/videos/1?t=00h01m30s", 90_000),
-        ("https://soundcloud.com/a/b#t=1:30", 90_000),
         ("https://soundcloud.com/a/b?si=x#t=1%3A02%3A03", 3_723_000),
         ("https://youtu.be/X?t=90#t=5", 5_000),
         ("https://www.youtube.com/playlist?list=Y&t=90", 0),
-        ("https://soundcloud.com/a/sets/b#t=1:30", 0),
         *(
             (f"https://youtu.be/X?{none}", 0)
             for none in ("t=", "t=m:", "t=1700000000", "start_radio=1", "xt=9", "t=-9")
@@ -271,13 +234,9 @@ def test_what_a_track_shows_before_it_was_opened() -> None:
     info = initial_track_info(parse_source_uri("HTTP://Radio.example/a.mp3"))
     assert info.identifier == "HTTP://Radio.example/a.mp3"
     assert info.uri == "http://radio.example/a.mp3"
-    assert (info.title, info.source_name, info.length_ms, info.is_stream, info.is_seekable) == (
-        "a",
-        "http",
-        0,
-        False,
-        False,
-    )
+    assert (info.title, info.source_name, info.length_ms) == ("a", "http", 0)
+    assert not info.is_stream
+    assert not info.is_seekable
     local = initial_track_info(parse_source_uri("file:///m/b.ogg"))
     assert (local.identifier, local.uri, local.source_name) == ("file:///m/b.ogg", "/m/b.ogg", "file")
 
@@ -299,66 +258,49 @@ def test_any_text_is_refused_or_has_a_stable_form(start: str, rest: str) -> None
         assert parse_source_uri(uri.normalised).normalised == uri.normalised
 
 
-class TestSounds:
-    def test_a_client_names_one_by_its_id(self) -> None:
-        sound = parse_source_uri(" Sound:3FA1#t=1,2 ", from_client=True)
-        assert (sound.kind, sound.path, sound.normalised) == ("sound", "3fa1", "sound:3fa1")
-        assert (sound.start_ms, sound.end_ms) == (1000, 2000)
-        assert not title_from_uri(sound).count("3fa1")
-
-    @pytest.mark.parametrize("text", ["sound:", "sound:xyz", "sound:../3fa1", "sound://3fa1", "sound:3fa1?x"])
-    def test_other_texts_are_none(self, text: str) -> None:
+def test_a_client_names_a_sound_by_its_id_and_nothing_else_leads_to_one() -> None:
+    sound = parse_source_uri(" Sound:3FA1#t=1,2 ", from_client=True)
+    assert (sound.kind, sound.path, sound.normalised) == ("sound", "3fa1", "sound:3fa1")
+    assert (sound.start_ms, sound.end_ms) == (1000, 2000)
+    assert not title_from_uri(sound).count("3fa1")
+    for text in ("sound:", "sound:xyz", "sound:../3fa1", "sound://3fa1", "sound:3fa1?x"):
         with pytest.raises(BadRequest):
             parse_source_uri(text, from_client=True)
-
-    def test_nothing_else_leads_to_one(self) -> None:
-        with pytest.raises(BadRequest):
-            parse_source_uri("sound:3fa1")
+    with pytest.raises(BadRequest):
+        parse_source_uri("sound:3fa1")
 
 
-class TestSearches:
-    @pytest.mark.parametrize(
-        ("text", "key", "words"),
-        [
-            ("ytsearch:never gonna", "ytsearch", "never gonna"),
-            ("  YTSearch:  never   gonna ", "ytsearch", "never gonna"),
-            ("scsearch:a:b", "scsearch", "a:b"),
-            ("ytsearch:http://radio.example/#t=1", "ytsearch", "http://radio.example/#t=1"),
-            ("ytsearch:x.m3u", "ytsearch", "x.m3u"),
-        ],
-    )
-    def test_words_behind_a_key(self, text: str, key: str, words: str) -> None:
-        uri = parse_source_uri(text, from_client=True)
-        assert (uri.kind, uri.given, uri.search_key, uri.path) == ("search", text, key, words)
-        assert uri.normalised == uri.without_query == uri.opened == f"{key}:{words}"
-        assert (uri.host, uri.names_track_list, uri.start_ms) == (None, False, 0)
-        assert uri.absolute("/srv") is uri
-        info = initial_track_info(uri)
-        assert (info.identifier, info.title, info.source_name) == (text, words, "http")
+@pytest.mark.parametrize(
+    ("text", "key", "words"),
+    [
+        ("  YTSearch:  never   gonna ", "ytsearch", "never gonna"),
+        ("scsearch:a:b", "scsearch", "a:b"),
+        ("ytsearch:http://radio.example/x.m3u#t=1", "ytsearch", "http://radio.example/x.m3u#t=1"),
+    ],
+)
+def test_words_behind_a_key_are_a_search(text: str, key: str, words: str) -> None:
+    uri = parse_source_uri(text, from_client=True)
+    assert (uri.kind, uri.given, uri.search_key, uri.path) == ("search", text, key, words)
+    assert uri.normalised == uri.without_query == uri.opened == f"{key}:{words}"
+    assert (uri.host, uri.names_track_list, uri.start_ms) == (None, False, 0)
+    assert uri.absolute("/srv") is uri
+    info = initial_track_info(uri)
+    assert (info.identifier, info.title, info.source_name) == (text, words, "http")
 
-    @pytest.mark.parametrize("text", ["ytsearch:", "ytsearch:   "])
-    def test_without_words_it_is_none(self, text: str) -> None:
-        with pytest.raises(BadRequest, match="no words"):
+
+def test_other_texts_are_no_search() -> None:
+    for text, why in (("ytsearch:  ", "no words"), ("search:x", "scheme"), ("ytsearch5:x", "scheme")):
+        with pytest.raises(BadRequest, match=why):
             parse_source_uri(text, from_client=True)
-
-    @pytest.mark.parametrize("text", ["search:x", "ytsearch5:x", "ytsearchdate:x"])
-    def test_other_schemes_are_none(self, text: str) -> None:
-        with pytest.raises(BadRequest, match="scheme"):
-            parse_source_uri(text, from_client=True)
-
-    @pytest.mark.parametrize("text", ["1ytsearch:x", "research me"])
-    def test_paths_are_none(self, text: str) -> None:
-        assert parse_source_uri(text, from_client=True).kind == "file"
+    assert parse_source_uri("1ytsearch:x", from_client=True).kind == "file"
 
 
 @pytest.mark.parametrize(
     ("given", "page", "item"),
     [
-        ("http://a.example/p", "http://a.example/p", None),
         ("http://a.example/p#item=3", "http://a.example/p", 3),
         ("http://a.example/p?a=b#/x&item=12", "http://a.example/p?a=b#/x", 12),
         ("http://a.example/p#item=0", "http://a.example/p#item=0", None),
-        ("http://a.example/p#item=1000", "http://a.example/p#item=1000", None),
         ("http://a.example/p?item=3", "http://a.example/p?item=3", None),
     ],
 )
@@ -373,18 +315,12 @@ def test_items_of_a_page(given: str, page: str, item: int | None) -> None:
     ("text", "link"),
     [
         ("youtube.com/watch?v=x", "https://youtube.com/watch?v=x"),
-        ("www.example.de", "https://www.example.de"),
-        ("soundcloud.com", "https://soundcloud.com"),
         ("youtu.be?x=1", "https://youtu.be?x=1"),
         ("radio.example:8000/live", "http://radio.example:8000/live"),
         ("localhost:8000", "http://localhost:8000"),
         (" radio.example/a b?x=1\u00a02", "https://radio.example/a%20b?x=1%202"),
-        ("127.0.0.1:8000", "http://127.0.0.1:8000"),
         ("10:35", None),
-        ("song.flac", None),
-        ("music/song.flac", None),
         ("./radio.example/live", None),
-        ("/srv/www.example.de/song.mp3", None),
         ("C:/song.mp3", None),
         ("Best of.com mix/x.mp3", None),
     ],
@@ -396,38 +332,26 @@ def test_what_looks_like_a_host_gets_a_hint(text: str, link: str | None) -> None
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
-        ("http://host/a.mp3?token=abc secret", "http://host/a.mp3"),
         ("http://host/a.mp3?token=abc\u00a0secret", "http://host/a.mp3"),
-        ("http://host/a.mp3?token=abc\u2003secret", "http://host/a.mp3"),
-        ("http://host/a b.mp3?secret", "http://host/a b.mp3"),
         ("http://host/a b.mp3#secret", "http://host/a b.mp3"),
-        ("http://host/a b ?secret", "http://host/a b"),
         (" HTTP://ada:my secret@host/a?secret", "HTTP://host/a"),
-        ("http:host/a b?secret", "http:host/a b"),
-        ("//host/a b?secret", "//host/a b"),
         ("host.example/a b?secret", "host.example/a b"),
         ("localhost:8000/a b#b?secret", "localhost:8000/a b"),
         ("file:///music/what? now.mp3", "file:///music/what"),
         ("/music/why #1? ask=me.mp3", "/music/why #1? ask=me.mp3"),
         ("ytsearch:what? is #1", "ytsearch:what? is #1"),
-        ("a\nb", "a b"),
     ],
 )
 def test_a_link_is_told_without_what_may_be_secret_whatever_blanks_are_in_it(uri: str, expected: str) -> None:
     assert uri_for_logs(uri) == expected
 
 
-@pytest.mark.parametrize("text", ["www." * 20_000 + "!", "a." * 20_000 + "!", "www.a:" + "1" * 80_000 + "!"])
-def test_a_long_text_is_told_in_no_time_to_speak_of(text: str) -> None:
+def test_a_long_text_is_told_and_a_long_name_of_a_host_refused_in_no_time_to_speak_of() -> None:
     begun_s = time.process_time()
-    assert uri_for_logs(text) == text
-    assert time.process_time() - begun_s < 10
-
-
-@pytest.mark.parametrize("host", ["".join(map(chr, range(0x4E00, 0x4E00 + 4000))), "\ufdfa" * 4000, "\ufdfa" * 253])
-def test_a_long_name_of_a_host_is_refused_in_no_time_to_speak_of(host: str) -> None:
-    begun_s = time.process_time()
-    for _ in range(20):
-        with pytest.raises(BadRequest, match="host"):
-            parse_source_uri(f"http://{host}/")
+    for text in ("www." * 20_000 + "!", "a." * 20_000 + "!", "www.a:" + "1" * 80_000 + "!"):
+        assert uri_for_logs(text) == text
+    for host in ("".join(map(chr, range(0x4E00, 0x4E00 + 4000))), "\ufdfa" * 4000, "\ufdfa" * 253):
+        for _ in range(20):
+            with pytest.raises(BadRequest, match="host"):
+                parse_source_uri(f"http://{host}/")
     assert time.process_time() - begun_s < 10

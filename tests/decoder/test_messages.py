@@ -35,7 +35,6 @@ from tonearm.decoder.messages import (
     Flush,
     FoundPicture,
     FromDecoder,
-    FromNode,
     Grant,
     Heard,
     Mark,
@@ -72,9 +71,7 @@ DATA, TITLE, READ = Data(1, 2, 3, b""), TitleAt(1, 2, 3, "title"), ReadRequest(1
 
 EVERY_KIND: tuple[Message, ...] = (
     OpenSession(1, 2, FAR, LOUD),
-    OpenSession(1, 2, 3, Filters()),
-    OpenSession(1, 2, 3, Filters(), is_heard=False),
-    OpenSession(1, 2, 3, Filters(), plays_on=True),
+    OpenSession(1, 2, 3, Filters(), is_heard=False, plays_on=True),
     Heard(1, 7),
     CloseSession(LAST),
     OpenSource(1, 2, "a “name”\n", 2**40, True, False, "audio/mpeg", 48_000, True),
@@ -83,22 +80,17 @@ EVERY_KIND: tuple[Message, ...] = (
     SeekSource(1, 2, LAST, FAR),
     DropSource(1, LAST),
     Data(1, 2, FAR, bytes(range(256)) * (DATA_CHUNK_BYTES // 256)),
-    Data(1, 2, 0, b""),
     DataFailed(1, 2, 1 << 40, FAILURE),
-    Plan(1, 5, 3, 17, None, 2, None, Filters()),
     Plan(1, LAST, LAST - 1, 10**12, 0, 2, 3, LOUD),
     Plan(1, 5, 3, 17, None, 2, 3, LOUD, *CROSSFADES),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, None, None, frozenset({PCM, OPUS})),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, overlays=(OverlayOrder(LAST, 5.0, -60.0, 96_000, FAR, True),), pauses=True),
-    Grant(1, 2, FAR - 10, FAR),
-    Grant(1, 2, 3, 4, NO_OUTPUTS, FAR),
     Grant(1, 2, 3, 4, NO_OUTPUTS),
     Grant(1, 2, 3, 4, frozenset({PCM, OPUS, VOICE, mp3_output(320_000)})),
     Flush(7),
     Burst(1, OPUS, FAR, 100),
     Ping(FAR),
-    FoundPicture(1, LAST, b""),
-    FoundPicture(1, 2, bytes(range(256)) * 400),
+    FoundPicture(1, LAST, bytes(range(256)) * 400),
     Ready(SandboxReport(seccomp=True, landlock_abi=7, problem="a “reason”")),
     ReadRequest(1, 2, FAR, DATA_CHUNK_BYTES),
     Opened(1, 2, FACTS),
@@ -107,21 +99,18 @@ EVERY_KIND: tuple[Message, ...] = (
     Failed(1, 2, replace(FAILURE, http_status=None), gave_audio=False),
     SessionFailed(1, LAST, FAILURE),
     SeekRefused(1, 2, FAILURE),
-    SessionFailed(1, 0, FAILURE),
     Decoded(1, LAST),
     FirstAudio(1, LAST),
-    TitleAt(1, 2, FAR, "Bj\u00f6rk - J\u00f3ga"),
     Titled(1, 2, FAR, ""),
+    TitleAt(1, 2, FAR, "Bj\u00f6rk - J\u00f3ga"),
     Measured(1, LAST, -9.25, 123_456),
     OpenSource(1, 2, "", 5, True, False, None, 0, False, measured=MeasuredLoudness(-9.5, 4_000), album="Album"),
     Opened(1, 2, SourceFacts(loudness_lufs=-8.0, album_loudness_lufs=-9.0, album="Album")),
-    Audio(1, 2, FAR, 0, 3, FAR, (), b"", 1.1),
     Audio(1, 2, FAR, 0, 3, FAR, (Mark(MarkKind.END, FAR, 3), Mark(MarkKind.BEGIN, 0, LAST)), b""),
     Audio(1, 2, 3, 5, 4, 5, (Mark(MarkKind.INTERRUPTED, 4, 5),), bytes(range(240)) * (5 * FRAME_BYTES // 240)),
     Audio(1, 2, 3, 2, 4, 5, (), b"", 1.5, ((OPUS, (b"\xfc\xff\xfe", b"")), (VOICE, (bytes(1276), b"1")))),
     Audio(1, 2, 3, 1, 4, 5, (Mark(MarkKind.END, 3, 1),), bytes(FRAME_BYTES), 1.0, ((OPUS, (b"one",)),)),
     Audio(1, 2, 3, 0, 4, 5, (), b"", 0.0, (), (OverlayPosition(LAST, FAR, False, True), OverlayPosition(1, 0))),
-    Encoded(1, 0, FAR, mp3_output(64_000), ()),
     Encoded(1, 3, 13, mp3_output(128_000), (bytes(384), b"\xff\xfb")),
     Pong(FAR, 12.5),
 )
@@ -141,17 +130,13 @@ def test_every_message_comes_out_as_it_went_in(message: Message) -> None:
     assert split([pack(message)]) == [message]
 
 
-def test_a_picture_may_be_as_large_as_pictures_may_be() -> None:
-    found = FoundPicture(1, 2, bytes(range(256)) * (MAX_PICTURE_BYTES // 256))
-    assert split([pack(found)]) == [found]
-
-
-def test_the_most_and_longest_packets_that_can_be_asked_for_are_a_message() -> None:
+def test_the_largest_picture_and_the_most_and_longest_packets_that_can_be_asked_for_are_messages() -> None:
     packets = (bytes(MOST_OPUS_PACKET_BYTES),) * PASSED_GRANT_FRAMES
     forms = tuple((Output("opus", 100_000 + number), packets) for number in range(MOST_ENCODERS))
     marks = tuple(Mark(MarkKind.BEGIN, FAR, LAST, 1) for _ in range(200))
     audio = Audio(LAST, LAST, FAR, PASSED_GRANT_FRAMES, LAST, FAR, marks, b"", 1.5, forms)
-    assert list(MessageSplitter(FromDecoder).feed(pack(audio))) == [audio]
+    found = FoundPicture(1, 2, bytes(range(256)) * (MAX_PICTURE_BYTES // 256))
+    assert split([pack(audio), pack(found)]) == [audio, found]
 
 
 @given(st.lists(st.sampled_from(EVERY_KIND), max_size=8), st.lists(st.integers(0, 40_000), max_size=30))
@@ -206,45 +191,29 @@ BROKEN = {
     "bulk in the body": with_field(DATA, 3, b"bytes"),
     "picture too long": struct.pack("<BII", pack(FoundPicture(1, 2, b""))[0], 20, MAX_PICTURE_BYTES + 1),
     "nothing": framed(pack(DATA)[0], b""),
-    "no array": framed(pack(DATA)[0], b"\x01"),
     "field missing": framed(pack(DATA)[0], msgspec.msgpack.encode([1, 2, 3])),
-    "field too many": framed(pack(DATA)[0], msgspec.msgpack.encode([1, 2, 3, b"", 5])),
-    "more behind it": framed(pack(DATA)[0], msgspec.msgpack.encode([1, 2, 3, b""]) + b"x"),
     "endless nesting": framed(pack(OPENED)[0], b"\x91" * 60_000),
     "four thousand million fields": framed(pack(DATA)[0], b"\xdd\xff\xff\xff\xff\x01"),
     "four thousand million marks": framed(pack(AUDIO)[0], b"\x9d\x01\x01\x01\x01\x01\x01\xdd\xff\xff\xff\xff\x01"),
     "no UTF-8": framed(pack(TITLE)[0], b"\x94\x01\x02\x03\xa2\xff\xfe"),
     "number as text": with_field(OPENED, 1, "2"),
-    "number as truth": with_field(OPENED, 1, True),
-    "number with a fraction": with_field(PLAN, 3, 1.5),
     "negative number": with_field(DATA, 2, -1),
-    "session below 0": with_field(DATA, 0, -1),
     "number too large": with_field(DATA, 1, 2**32),
     "count too large": with_field(DATA, 2, 2**63),
-    "no facts": with_field(OPENED, 2, None),
-    "facts of another type": with_field(OPENED, 2, body_of(OPENED)[2] | {"length_ms": "long"}),
     "negative length": with_field(OPENED, 2, body_of(OPENED)[2] | {"length_ms": -1}),
-    "length too large": with_field(OPENED, 2, body_of(OPENED)[2] | {"length_ms": 2**63}),
     "NaN as loudness": with_field(OPENED, 2, body_of(OPENED)[2] | {"loudness_lufs": math.nan}),
     "title too long": with_field(OPENED, 2, body_of(OPENED)[2] | {"title": TEXT}),
     "live title too long": with_field(TITLE, 3, TEXT),
-    "text of a failure too long": with_field(FAILED, 2, body_of(FAILED)[2] | {"hint": TEXT}),
     "failure without a message": with_field(FAILED, 2, body_of(FAILED)[2] | {"message": ""}),
     "failure with no status": with_field(FAILED, 2, body_of(FAILED)[2] | {"http_status": 1000}),
     "unknown code": with_field(FAILED, 2, body_of(FAILED)[2] | {"code": "no_such_code"}),
-    "truth as number": with_field(FAILED, 3, 1),
-    "read of nothing": with_field(READ, 3, 0),
     "read too long": with_field(READ, 3, DATA_CHUNK_BYTES + 1),
     "NaN measured": with_field(Measured(1, 2, 0.0, 1), 2, math.nan),
-    "endless loudness": with_field(Measured(1, 2, 0.0, 1), 2, -math.inf),
     "NaN as time": with_field(Pong(1, 0.0), 1, math.nan),
-    "negative time": with_field(Pong(1, 0.0), 1, -1.0),
     "too many frames": with_field(AUDIO, 3, PASSED_GRANT_FRAMES + 1),
     "more frames than packets": with_field(AUDIO, 3, 2),
     "packet too long": with_field(AUDIO, 9, [[OPUS, [bytes(1277)]]]),
-    "packets of no format": with_field(AUDIO, 9, [[["ogg", *OPUS[1:]], [b"one"]]]),
     "too many forms": with_field(AUDIO, 9, [[OPUS, [b"one"]]] * (MOST_ENCODERS + 1)),
-    "NaN as rate": with_field(AUDIO, 8, math.nan),
     "rate too high": with_field(AUDIO, 8, 4.1),
     "lag of a frame": with_field(AUDIO, 12, 960),
     "unknown mark": with_field(AUDIO, 6, [{"kind": 9, "frame": 1, "source": 1}]),
@@ -253,7 +222,6 @@ BROKEN = {
     "audio with more than its frames": framed(pack(AUDIO)[0], pack(AUDIO)[HEADER_BYTES:], bytes(2 * FRAME_BYTES)),
     "too many MP3 frames": with_field(Encoded(1, 0, 1, mp3_output(64_000), ()), 4, [b"mp3"] * 1001),
     "volume too high": with_field(PLAN, 7, body_of(PLAN)[7] | {"volume": 5.1}),
-    "volume of nothing": with_field(PLAN, 7, body_of(PLAN)[7] | {"volume": math.nan}),
     "fourteen gains": with_field(PLAN, 7, body_of(PLAN)[7] | {"gains_db": [0.0] * 14}),
     "effect out of its range": with_field(
         PLAN, 7, body_of(PLAN)[7] | {"effects": body_of(PLAN)[7]["effects"] | {"echo": {"decay": 1.0}}}
@@ -270,24 +238,6 @@ def test_what_breaks_a_rule_is_no_message(data: bytes) -> None:
         split([data])
     assert len(str(refused.value)) < 300
     assert str(refused.value).isprintable()
-
-
-def test_the_table_breaks_nothing_by_itself() -> None:
-    for message in (DATA, TITLE, OPENED, FAILED, READ, AUDIO, PLAN):
-        assert split([with_field(message, 0, 1)]) == [message]
-
-
-def test_it_is_told_for_which_session_a_broken_message_is() -> None:
-    with pytest.raises(BrokenMessage) as refused:
-        split([with_field(Opened(17, 2, FACTS), 1, "2")])
-    assert refused.value.session == 17
-
-
-def test_nobody_sends_what_only_the_other_end_may_send() -> None:
-    with pytest.raises(BrokenMessage):
-        list(MessageSplitter(FromDecoder).feed(pack(DATA)))
-    with pytest.raises(BrokenMessage):
-        list(MessageSplitter(FromNode).feed(pack(OPENED)))
 
 
 @given(st.integers(0, len(EVERY_KIND) - 1), st.data())
@@ -311,8 +261,14 @@ def test_a_flipped_byte_gives_a_message_or_is_refused(message: Message, at: int,
         split([bytes(data)])
 
 
-def test_the_messages_before_a_broken_one_are_delivered() -> None:
-    messages = MessageSplitter().feed(pack(Ping(1)) + pack(Ping(2)) + framed(99, b""))
-    assert [next(messages), next(messages)] == [Ping(1), Ping(2)]
-    with pytest.raises(BrokenMessage, match="unknown kind 99"):
+@pytest.mark.parametrize(
+    ("data", "session"),
+    # The second is what only the node may say.
+    [(framed(99, b""), 0), (pack(DATA), 0), (with_field(Opened(17, 2, FACTS), 1, "2"), 17)],
+)
+def test_the_messages_before_a_broken_one_are_delivered_and_its_session_is_told(data: bytes, session: int) -> None:
+    messages = MessageSplitter(FromDecoder).feed(pack(Pong(1, 0.0)) + pack(Pong(2, 0.0)) + data)
+    assert [next(messages), next(messages)] == [Pong(1, 0.0), Pong(2, 0.0)]
+    with pytest.raises(BrokenMessage) as refused:
         next(messages)
+    assert refused.value.session == session
