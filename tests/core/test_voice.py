@@ -9,7 +9,6 @@ from tests.support.readme import REPOSITORY
 from tonearm.core.errors import BadRequest
 from tonearm.core.voice import (
     CLOSES,
-    RESUME_DELAYS_S,
     ClosedBy,
     DaveStatus,
     NodeReason,
@@ -27,21 +26,17 @@ from tonearm.core.voice import (
     is_admitted,
     parse_endpoint,
     parse_id,
-    resume_delay_s,
 )
 
 
 @pytest.mark.parametrize(
     ("text", "host", "port"),
     [
-        ("us-east1.discord.media:443", "us-east1.discord.media", 443),
         ("wss://c-fra07-1a2b3c.discord.media:2087/", "c-fra07-1a2b3c.discord.media", 2087),
         ("WSS://Rotterdam1.Discord.Media.:2053", "rotterdam1.discord.media", 2053),
         ("smart.loyal.discord.gg", "smart.loyal.discord.gg", 443),
-        ("127.0.0.1:8443", "127.0.0.1", 8443),
         ("0x7f.1:8443", "127.0.0.1", 8443),
         ("[::1]:8443", "::1", 8443),
-        ("[::1]", "::1", 443),
     ],
 )
 def test_an_endpoint_is_host_and_port(text: str, host: str, port: int) -> None:
@@ -68,16 +63,12 @@ def test_anything_else_is_no_endpoint_and_is_not_repeated(text: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "host", "admitted"),
     [
-        ("*.discord.media", "us-east1.discord.media", True),
         ("*.discord.media", "a.b.discord.media", True),
         ("*.discord.media", "discord.media", False),
         ("*.discord.media", "evildiscord.media", False),
         ("*.discord.media", "a.discord.media.evil.example", False),
-        ("*.Discord.Media", "a.discord.media", True),
-        ("127.0.0.1", "127.0.0.1", True),
         ("127.0.0.1", "127.0.0.2", False),
         ("[::1]", "::1", True),
-        ("localhost", "localhost", True),
     ],
 )
 def test_which_hosts_a_pattern_admits(pattern: str, host: str, admitted: bool) -> None:
@@ -139,18 +130,6 @@ def test_what_each_close_means(
         assert closed_by_server(code).reason == rule.reason != ""
 
 
-def test_who_closes_for_the_node_s_own_reasons() -> None:
-    for reason in NodeReason:
-        close = closed_for(reason)
-        assert (close.code, close.reason) == (None, reason.value)
-        assert close.by is (ClosedBy.BOT if reason is NodeReason.ENDPOINT_GONE else ClosedBy.NODE)
-
-
-def test_a_lost_connection_is_tried_five_times() -> None:
-    assert [resume_delay_s(tries, 0.5) for tries in range(6)] == [*RESUME_DELAYS_S, None]
-    assert [resume_delay_s(2, chance) for chance in (0.0, 1.0)] == pytest.approx([1.6, 2.4])
-
-
 @pytest.mark.parametrize(
     ("phase", "dave", "sounds", "can_flow"),
     [
@@ -182,3 +161,4 @@ def test_the_document_for_bots_says_the_same() -> None:
         said |= dict.fromkeys(re.findall(r"\d{4}|[a-z]+(?:_[a-z]+)*(?=`)", causes), action.strip("`"))
     expected = {str(code): rule.action.value for code, rule in CLOSES.items()}
     assert said == expected | {reason.value: closed_for(reason).action.value for reason in NodeReason}
+    assert closed_for(NodeReason.ENDPOINT_GONE).by is ClosedBy.BOT

@@ -16,50 +16,45 @@ from tonearm.protocol.replies import Voice
 from tonearm.protocol.requests import FiltersPatch, NewOverlay, NewPlayer, VoicePut
 
 
-def example(page: str, heading: str, number: int = 0) -> str:
-    """A block of JSON below a heading, with what it leaves out."""
+def block(page: str, heading: str, number: int = 0) -> str:
+    """One of JSON below a heading."""
     section = INTERFACE[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    block: str = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[number]
-    filters = filters_out(Filters())
+    found: str = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[number]
+    return found
+
+
+TRACK, VOICE = block("tracks", "Tracks"), block("voice", "The state").replace("\n", "")
+
+
+def example(page: str, heading: str, number: int = 0) -> str:
+    """The same with what it leaves out."""
+    found, filters = block(page, heading, number), filters_out(Filters())
     for short, long in (
-        ('"track": {…}', f'"track": {json.dumps(json.loads(track()))}'),
-        ('"voice": {…}', f'"voice": {voice()}'),
+        ('"track": {…}', f'"track": {json.dumps(json.loads(TRACK))}'),
+        ('"voice": {…}', f'"voice": {VOICE}'),
         ('"filters": {…}', f'"filters": {json.dumps(filters)}'),
         ('[{"band": 0, "frequency_hz": 25, "gain_db": 0.0}, …]', json.dumps(filters["eq"])),
     ):
-        block = block.replace(short, long)
-    return block
-
-
-def track() -> str:
-    section = INTERFACE["tracks"].split("\n## Tracks\n")[1]
-    found = re.search(r"```json\n(.*?)```", section, re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
-def voice() -> str:
-    section = INTERFACE["voice"].split("\n## The state\n")[1]
-    found = re.search(r"```json\n(.*?)```", section, re.DOTALL)
-    assert found is not None
-    return found[1].replace("\n", "")
+        found = found.replace(short, long)
+    return found
 
 
 def test_the_voice_is_what_a_node_takes_and_answers() -> None:
     body: str = re.findall(r"```json\n(.*?)```", INTERFACE["voice"], re.DOTALL)[0]
     target, _ = VoicePut.model_validate_json(body).as_target()
     assert (str(target.endpoint), target.bitrate_bps) == ("us-east1.discord.media:443", 64_000)
-    check_model(TypeAdapter(Voice), voice())
+    check_model(TypeAdapter(Voice), VOICE)
 
 
 def test_the_track_is_what_its_identifier_holds() -> None:
-    shown: dict[str, Any] = json.loads(track())
+    shown: dict[str, Any] = json.loads(TRACK)
     info = decode_track(shown["encoded"])
     assert (info.title, info.author, info.length_ms) == ("Song", "Ada", shown["info"]["length"])
 
 
-def test_the_state_is_whole() -> None:
+def test_the_states_are_whole() -> None:
     check_player(json.loads(example("players", "The whole state")))
+    check_model(TypeAdapter(PublicState), example("audio", "The public address"))
 
 
 def test_the_requests_are_some() -> None:
@@ -71,10 +66,6 @@ def test_the_requests_are_some() -> None:
     assert (change.volume, change.gains) == (0.8, ((0, 4.0),))
 
 
-def test_strangers_are_told_what_stands_there() -> None:
-    check_model(TypeAdapter(PublicState), example("audio", "The public address"))
-
-
 def test_there_is_an_example_of_each_event() -> None:
     common = {"id": "tour", "seq": 1, "time": 0, "life": "995fc5bc838de12a"}
     check_event(example("events", "Events"))
@@ -83,9 +74,6 @@ def test_there_is_an_example_of_each_event() -> None:
         event = json.loads(line)
         check_event(json.dumps(event | common))
         shown.add(event["op"])
-    kinds = {
-        model["properties"]["op"]["const"]
-        for model in EVENT.json_schema()["$defs"].values()
-        if "op" in model.get("properties", {})
-    }
+    models = EVENT.json_schema()["$defs"].values()
+    kinds = {model["properties"]["op"]["const"] for model in models if "op" in model.get("properties", {})}
     assert kinds - {"PlayerState", "PlayerCreate", "EventsLost"} == shown

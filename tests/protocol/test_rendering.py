@@ -32,7 +32,7 @@ from tonearm.core.voice import (
 )
 from tonearm.protocol import rendering, replies
 from tonearm.protocol.event_rendering import event_text
-from tonearm.protocol.events import EVENT, AnyEvent
+from tonearm.protocol.events import EVENT
 from tonearm.protocol.requests import FiltersPatch
 
 TRACK = make_track("a")
@@ -168,14 +168,12 @@ def test_an_event_has_its_head_then_its_own_fields(event: Event, fields: dict[st
 
 
 def test_there_is_a_model_for_every_event_and_no_other() -> None:
-    described = {
-        model["properties"]["op"]["const"] for model in schema_models(EVENT) if "op" in model.get("properties", {})
-    }
-    without_number = {events.PlayerCreate, events.EventsLost}
-    others = {"PlayerState", *(kind.__name__ for kind in without_number)}
-    assert described == {type(event).__name__ for event, _ in EVERY_EVENT} | others
+    models = EVENT.json_schema()["$defs"].values()
+    described = {model["properties"]["op"]["const"] for model in models if "op" in model.get("properties", {})}
     kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)}
-    assert {type(event) for event, _ in EVERY_EVENT} == kinds - {Event, events.TrackEvent} - without_number
+    kinds -= {Event, events.TrackEvent}
+    assert described == {"PlayerState", *(kind.__name__ for kind in kinds)}
+    assert {type(event) for event, _ in EVERY_EVENT} == kinds - {events.PlayerCreate, events.EventsLost}
 
 
 def test_a_player_shows_its_overlays() -> None:
@@ -194,13 +192,16 @@ def test_a_player_shows_its_overlays() -> None:
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_snapshot_is_the_whole_state_and_says_when_events_are_lost(is_lost: bool) -> None:
-    status = make_status("p", metadata={"a": 1}, last_seq=4)
+    failure = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "It said no.", "Ask.", 404)
+    status = replace(make_status("p", metadata={"a": 1}, last_seq=4), error=failure if is_lost else None)
     text = event_text(EventMessage("p", "1ife", 4, 9, StateMessage(status, is_lost)))
     check_event(text)
     state = rendering.player_out(status)
     assert json.loads(text) == {"op": "PlayerState", "time": 9, **state, **({"lost": True} if is_lost else {})}
     assert list(json.loads(text))[:5] == ["op", "id", "seq", "time", "track"]
     check_player(state)
+    told = {"code": "http_status", "stage": "connect", "message": "It said no.", "hint": "Ask.", "httpStatus": 404}
+    assert (state["trackId"], state["life"], state["error"]) == ("a", "1ife", told if is_lost else None)
 
 
 def test_an_identifier_holds_what_the_track_shows_now() -> None:
@@ -212,11 +213,7 @@ def test_an_identifier_holds_what_the_track_shows_now() -> None:
         assert isinstance(encoded, str)
         assert encoded != before
         assert decode_track(encoded) == track.info
-
-
-def test_an_identifier_that_a_client_gave_is_answered_as_it_is() -> None:
     assert rendering.track_out(TRACK.info, {}, encoded="given")["encoded"] == "given"
-    assert rendering.track_out(TRACK.info, {})["encoded"] != "given"
 
 
 def test_an_identifier_is_kept_no_longer_than_its_track() -> None:
@@ -226,15 +223,6 @@ def test_an_identifier_is_kept_no_longer_than_its_track() -> None:
     kept_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept_bytes < 100_000
-
-
-def test_a_failure_has_a_status_only_when_a_server_gave_one() -> None:
-    model = TypeAdapter(replies.PlayFailure)
-    failure = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "It said no.", "Ask.", 404)
-    body = rendering.failure_out(failure)
-    assert body["httpStatus"] == 404
-    assert model.validate_python(body).http_status == 404
-    assert rendering.failure_out(FILE_MISSING) == FAILURE_OUT
 
 
 WAITING_OUT: dict[str, object] = {"id": "a", "uri": TRACK.info.identifier, "metadata": {}}
@@ -250,11 +238,6 @@ LEFT_OUT_OUT = {"count": 2, "reasons": ["Why."]}
         ("POST /v0/players/p/queue", rendering.track_queued_out(["1"], LeftOut()), {"trackId": "1"}),
         (
             "POST /v0/players/p/queue",
-            rendering.track_queued_out(["1", "2"], LeftOut()),
-            {"trackId": "1", "trackIds": ["1", "2"]},
-        ),
-        (
-            "POST /v0/players/p/queue",
             rendering.track_queued_out(["1"], LeftOut(2, ("Why.",))),
             {"trackId": "1", "trackIds": ["1"], "leftOut": LEFT_OUT_OUT},
         ),
@@ -263,7 +246,6 @@ LEFT_OUT_OUT = {"count": 2, "reasons": ["Why."]}
             rendering.track_queued_out(["1"], LeftOut(), is_list=True),
             {"trackId": "1", "trackIds": ["1"]},
         ),
-        ("PUT /v0/players/p/track", rendering.track_queued_out(["1"], LeftOut()), {"trackId": "1"}),
         ("GET /v0/players/p/queue", [rendering.queued_track_out(KNOWN_PART)], [WAITING_OUT]),
         (
             "GET /v0/players/p/queue?details=true",
@@ -275,13 +257,8 @@ LEFT_OUT_OUT = {"count": 2, "reasons": ["Why."]}
             [rendering.played_track_out(PLAYED)],
             [WAITING_OUT | {"endedAt": 1_700_000_000_000, "reason": "skipped"}],
         ),
-        ("GET /v0/players/p/filters", rendering.filters_out(FILTERS), FILTERS_OUT),
         ("GET /v0/loadtracks", rendering.load_result_out(None), {"loadType": "empty", "data": {}}),
-        (
-            "GET /v0/loadtracks",
-            rendering.load_result_out(TRACK.info),
-            LOADED_OUT,
-        ),
+        ("GET /v0/loadtracks", rendering.load_result_out(TRACK.info), LOADED_OUT),
     ],
 )
 def test_a_small_reply_has_no_more_than_it_needs(request_line: str, body: Json, expected: object) -> None:
@@ -294,7 +271,6 @@ def test_a_small_reply_has_no_more_than_it_needs(request_line: str, body: Json, 
     ("start_ms", "end_ms", "expected"),
     [
         (0, None, {}),
-        (1000, None, {"startMs": 1000}),
         (0, 2000, {"startMs": 0, "endMs": 2000}),
         (1000, 2000, {"startMs": 1000, "endMs": 2000}),
     ],
@@ -322,19 +298,6 @@ def test_what_only_those_get_who_follow_all_players() -> None:
     assert json.loads(lost) == {"op": "EventsLost", "time": 5, "lost": True}
     check_event(created)
     check_event(lost)
-
-
-def test_a_state_shows_the_last_failure() -> None:
-    status = make_status("p")
-    assert rendering.player_out(status)["error"] is None
-    failed = rendering.player_out(replace(status, error=FILE_MISSING))
-    check_player(failed)
-    assert failed["error"] == FAILURE_OUT
-    assert (failed["trackId"], failed["life"]) == ("a", "1ife")
-
-
-def schema_models(adapter: TypeAdapter[AnyEvent]) -> list[dict[str, dict[str, dict[str, str]]]]:
-    return list(adapter.json_schema()["$defs"].values())
 
 
 def test_filters_can_be_sent_back_as_they_were_got() -> None:
