@@ -22,18 +22,14 @@ def members(*names: str, own: str = "own", now_s: float = 0.0) -> Members:
     return found
 
 
-def test_a_lease_counts_from_when_its_renewal_was_sent() -> None:
+def test_a_lease_counts_from_when_its_renewal_was_sent_and_lasts_while_nobody_else_reaches_the_engine() -> None:
     lease = Lease(LEASE_S).renewed(10.0)
     assert lease.plays_until_s == 10.0 + LEASE_S - SILENT_BEFORE_S
     assert lease.renewed(9.0) == lease  # an acknowledgement that came late
-
-
-def test_a_lease_lasts_while_nobody_else_reaches_the_engine_and_does_not_begin_again_by_that() -> None:
-    lease = Lease(LEASE_S).renewed(0.0)
-    for asked_s in range(1, 60):
+    for asked_s in range(11, 70):
         lease = lease.unopposed(asked_s)
-    assert lease.plays_until_s == 59 + LEASE_S - SILENT_BEFORE_S
     ended_s = lease.plays_until_s
+    assert ended_s == 69 + LEASE_S - SILENT_BEFORE_S
     assert lease.unopposed(ended_s + 0.1) == lease
     assert lease.renewed(ended_s + 0.1).plays_until_s > ended_s
 
@@ -101,17 +97,13 @@ def test_who_did_not_reach_the_engine_for_a_lease_takes_nothing() -> None:
     assert seen.is_alive("gone", 100.0)
 
 
-def test_a_node_that_left_in_order_is_not_waited_for_and_a_name_that_nobody_knows_for_a_lease() -> None:
-    seen = members("left", now_s=0.0)
+def test_who_left_in_order_is_not_waited_for_nor_a_name_that_nobody_knows_and_numbers_may_begin_anew() -> None:
+    seen = members("left", "other")
     seen.reached_since_s = -10.0
     seen.gone("left")
     assert not seen.is_alive("left", 0.1)
     assert not seen.is_alive("never heard of", 0.1)
     assert seen.is_alive("own", 0.1)
-
-
-def test_numbers_that_begin_anew_are_changes() -> None:
-    seen = members("other")
     seen.saw("other", NodeRecord("http://other"), 100, 0.0)
     seen.saw("other", NodeRecord("http://other"), 3, 8.0)
     assert not seen.is_alive("other", 8.0)
@@ -151,34 +143,10 @@ def test_who_looks_when_some_are_taken_finds_the_same_heirs(
     }
 
 
-@pytest.mark.parametrize(
-    ("nodes", "each", "lost"), [(50, 500, 5), (450, 100, 50), (60, 50, 15), (3, 300, 1), (2, 1000, 1)]
-)
-def test_all_stay_even_when_some_are_lost_at_once(nodes: int, each: int, lost: int) -> None:
-    left = [f"node-{number}" for number in range(nodes)]
-    players = [f"player {number}" for number in range(lost * each)]
-    after = Counter(dict.fromkeys(left, each)) + Counter(
-        heir for _, heir in Heirs(left).of(players, dict.fromkeys(left, each))
-    )
-    assert max(after.values()) - min(after.values()) <= 1
-
-
 def test_who_has_few_players_takes_more() -> None:
     counts = {"a": 0, "b": 100, "c": 150}
     taken = Counter(heir for _, heir in Heirs(counts).of(map(str, range(200)), counts))
     assert taken == {"a": 150, "b": 50}
-
-
-def test_most_players_keep_their_heir_when_another_node_is_lost() -> None:
-    """Nodes do not see at the same moment that two others are lost."""
-    names = [f"node-{number}" for number in range(20)]
-    counts = dict.fromkeys(names, 500)
-    players = [f"p{number}" for number in range(1000)]
-    heirs = dict(Heirs(names).of(players, counts))
-    left = [name for name in names if name != "node-7"]
-    after = dict(Heirs(left).of([*players, *(f"q{number}" for number in range(500))], counts))
-    stay = [heirs[player] == after[player] for player in players if heirs[player] != "node-7"]
-    assert sum(stay) > 0.6 * len(stay)
 
 
 def test_those_that_are_left_are_the_heirs_and_who_drains_is_none() -> None:
@@ -189,28 +157,15 @@ def test_those_that_are_left_are_the_heirs_and_who_drains_is_none() -> None:
     assert seen.heirs(now_s) == ["a", "b"]
 
 
-def test_five_hundred_nodes_get_players_evenly() -> None:
-    dice = random.Random(1)
-    nodes = {f"node-{number}": NodeRecord("http://x") for number in range(500)}
-    for _ in range(10_000):
-        name = placed(nodes, dice.sample)
-        assert name is not None
-        nodes[name] = NodeRecord("http://x", players=nodes[name].players + 1)
-    counts = [record.players for record in nodes.values()]
-    assert 16 <= min(counts) <= max(counts) <= 24
-
-
 @pytest.mark.parametrize(
     ("nodes", "avoided", "expected"),
     [
         ({}, [], None),
-        ({"a": NodeRecord("x", is_draining=True)}, [], None),
         ({"a": NodeRecord("x", is_draining=True), "b": NodeRecord("x", load=1.0)}, [], "b"),
         ({"a": NodeRecord("x", load=1.0), "b": NodeRecord("x", load=0.9, players=900)}, [], "b"),
         ({"a": NodeRecord("x"), "b": NodeRecord("x", load=0.1)}, [], "a"),
         ({"a": NodeRecord("x", players=3), "b": NodeRecord("x", players=2)}, [], "b"),
         ({"a": NodeRecord("x"), "b": NodeRecord("x", load=0.9)}, ["a"], "b"),
-        ({"a": NodeRecord("x")}, ["a"], None),
     ],
 )
 def test_where_a_player_goes(nodes: dict[str, NodeRecord], avoided: list[str], expected: str | None) -> None:

@@ -24,10 +24,10 @@ def test_the_less_there_is_the_less_is_decoded_ahead(used: float, samples: int) 
 @pytest.mark.parametrize(
     ("now_mb", "before_mb", "begun", "plays_on", "expected_bytes"),
     [
-        pytest.param(10, 10, 0, False, 10 * MB, id="nobody-began"),
-        pytest.param(14, 10, 10, False, 14 * MB + 10 * SETTLING_BYTES, id="one-that-is-new-counts-on-growth"),
-        pytest.param(11, 10, 10, True, 10 * MB + 10 * LEAST_SESSION_BYTES, id="one-that-plays-on-counts-on-little"),
-        pytest.param(25, 10, 10, True, 25 * MB, id="and-not-twice-on-what-is-used-already"),
+        (10, 10, 0, False, 10 * MB),
+        (14, 10, 10, False, 14 * MB + 10 * SETTLING_BYTES),  # one that is new counts on growth
+        (11, 10, 10, True, 10 * MB + 10 * LEAST_SESSION_BYTES),  # one that plays on counts on little
+        (25, 10, 10, True, 25 * MB),  # and not twice on what is used already
     ],
 )
 def test_what_sessions_that_began_lately_will_have_taken(
@@ -36,30 +36,16 @@ def test_what_sessions_that_began_lately_will_have_taken(
     assert promised_bytes(now_mb * MB, before_mb * MB, begun, plays_on=plays_on) == expected_bytes
 
 
-def test_before_anything_is_known_so_many_come_as_have_room_at_a_usual_cost() -> None:
+def test_before_anything_is_known_so_many_come_as_have_room_at_a_usual_cost_which_is_measured_then() -> None:
     room = MemoryRoom()
     came = 0
     while room.room(came) > 0:
         room.began()
         came += 1
     assert came == pytest.approx(FULL_MEMORY / FIRST_MEMORY_COST, abs=1)
-
-
-def test_what_a_session_takes_is_measured_when_it_has_settled() -> None:
-    room = MemoryRoom()
-    for _ in range(20):
-        room.began()
     for _ in range(3):
-        room.reported(0.4, 20)
-    assert room.room(20) == pytest.approx((FULL_MEMORY - 0.4) / (0.4 / 20), abs=1)
-
-
-def test_sessions_that_came_and_left_between_two_reports_take_no_room_from_others() -> None:
-    room = MemoryRoom()
-    for _ in range(200):
-        room.began()
-    room.reported(0.1, 3)
-    assert room.room(3) == pytest.approx((FULL_MEMORY - 0.1) / FIRST_MEMORY_COST, abs=4)
+        room.reported(0.4, came)
+    assert room.room(came) == pytest.approx((FULL_MEMORY - 0.4) / (0.4 / came), abs=1)
 
 
 def test_memory_that_sessions_left_behind_is_not_taken_for_that_of_the_few_that_stay() -> None:
@@ -74,15 +60,13 @@ def test_memory_that_sessions_left_behind_is_not_taken_for_that_of_the_few_that_
     assert room.room(10) == pytest.approx((FULL_MEMORY - 0.04) / (0.04 / 10), abs=2)
 
 
-def test_a_process_that_is_full_takes_none_but_the_first() -> None:
+def test_a_process_that_is_full_takes_none_but_the_first_and_one_that_refused_none_until_its_report() -> None:
     room = MemoryRoom()
     room.reported(FULL_MEMORY + 0.01, 30)
-    assert room.room(30) == 0
-    assert room.room(0) == 1
-
-
-def test_a_process_that_had_no_memory_for_one_takes_none_until_it_has_said_what_it_has() -> None:
-    room = MemoryRoom()
+    assert (room.room(30), room.room(0)) == (0, 1)
+    room.reported(1.0, 1)
+    assert room.room(1) == 0  # the last one never leaves
+    room.reported(0.1, 10)
     room.refused()
     assert room.room(10) == 0
     room.reported(0.1, 10)
@@ -99,9 +83,3 @@ def test_some_leave_a_process_that_is_too_full_and_the_others_wait_for_what_come
         assert room.room(45) == 0
     room.reported(0.5, 45)
     assert room.room(45) > 0
-
-
-def test_the_last_one_never_leaves() -> None:
-    room = MemoryRoom()
-    room.reported(1.0, 1)
-    assert room.room(1) == 0

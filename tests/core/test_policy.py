@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Literal
 
@@ -12,13 +12,9 @@ from tonearm.core.source_uri import parse_source_uri
 RADIO = "http://radio.example/live/stream.mp3?token=abc"
 
 
-def policy(
-    allowed: list[str] | None = None, blocked: list[str] | None = None, hosts: tuple[str, ...] = ()
-) -> SourcePolicy:
+def policy(allowed: Sequence[str] = (), blocked: Sequence[str] = (), hosts: tuple[str, ...] = ()) -> SourcePolicy:
     compile_pattern: Callable[[str], re2._Regexp] = re2.compile
-    return SourcePolicy(
-        tuple(map(compile_pattern, allowed or [])), tuple(map(compile_pattern, blocked or [])), allowed_hosts=hosts
-    )
+    return SourcePolicy(tuple(map(compile_pattern, allowed)), tuple(map(compile_pattern, blocked)), allowed_hosts=hosts)
 
 
 def is_allowed(rules: SourcePolicy, uri: str) -> bool:
@@ -33,23 +29,18 @@ def is_allowed(rules: SourcePolicy, uri: str) -> bool:
     ("allowed", "blocked", "uri", "passes"),
     [
         ([], [], RADIO, True),
-        ([], [], "/music/a.mp3", True),
         # blocked: in the host and in the whole normalised URI
         ([], [r"^radio\.example$"], RADIO, False),
-        ([], [r"^radio\.example$"], "http://RADIO.example.:80/", False),
         ([], [r"^127\.0\.0\.1$"], "http://0x7f.1/", False),
         ([], ["token="], RADIO, False),
         ([], ["secret"], "http://radio.example/%73ecret", False),
         ([], ["#part"], "http://radio.example/a#part", False),
         ([], [r"^file:///etc/"], "/music/../etc/passwd", False),
         ([], [r"^file:///srv/"], "music/a.mp3", False),
-        ([], [r"^other\.example$"], RADIO, True),
         # allowed: in the host and in the URI without query and fragment
         ([r"^radio\.example$"], [], RADIO, True),
         ([r"^http://radio\.example/live/"], [], RADIO, True),
-        ([r"stream\.mp3$"], [], RADIO, True),
         ([r"^radio\.example$"], [], "http://evil.example/?radio.example", False),
-        (["radio"], [], "http://evil.example/?u=radio", False),
         (["radio"], [], "http://evil.example/#radio", False),
         ([r"^radio\.example$"], [], "/music/a.mp3", False),
         (["^file:///music/"], [], "/music/a.mp3", True),
@@ -71,12 +62,9 @@ def test_patterns(allowed: list[str], blocked: list[str], uri: str, passes: bool
         (("example.com",), "https://EXAMPLE.com.:8443/", True),
         # What a pattern for the name would also let in.
         (("example.com",), "http://evil.example/example.com", False),
-        (("example.com",), "http://evil.example/?example.com", False),
         (("example.com",), "http://example.com.evil.example/", False),
-        (("example.com",), "http://notexample.com/", False),
         (("example.com",), "http://radio.example.com/", False),
         ((".example.com",), "http://radio.example.com/", True),
-        ((".example.com",), "http://a.b.example.com/", True),
         ((".example.com",), "http://example.com/", True),
         ((".example.com",), "http://notexample.com/", False),
         (("127.0.0.1",), "http://0x7f.1/", True),
@@ -90,11 +78,9 @@ def test_allowed_hosts(hosts: tuple[str, ...], uri: str, passes: bool) -> None:
 
 
 def test_hosts_and_patterns_together() -> None:
-    rules = policy(allowed=["^http://other/music/", "^file:///music/"], blocked=["secret"], hosts=("example.com",))
-    for uri in ("http://example.com/x", "http://other/music/x", "/music/a.mp3"):
-        assert is_allowed(rules, uri), uri
-    for uri in ("http://example.com/secret", "http://other/x", "/elsewhere/a.mp3"):
-        assert not is_allowed(rules, uri), uri
+    rules = policy(["^http://other/music/"], ["secret"], ("example.com",))
+    uris = "http://example.com/x", "http://other/music/x", "http://example.com/secret", "http://other/x"
+    assert [is_allowed(rules, uri) for uri in uris] == [True, True, False, False]
 
 
 def test_the_message_names_the_key() -> None:
@@ -110,11 +96,9 @@ def test_the_message_names_the_key() -> None:
         ("auto", True, False, True),
         ("auto", True, True, False),
         ("auto", False, False, False),
-        ("auto", False, True, False),
         (True, False, True, True),
         (False, True, False, False),
         (("/music",), False, True, True),
-        ((), True, False, False),
     ],
 )
 def test_files(

@@ -27,19 +27,12 @@ FERRY = wanted("Night Ferry", "The Lanterns")
         (FERRY, "Night Ferry (2011 Remaster)", "The Lanterns", 244),
         (wanted("Night Ferry - Remastered 2011", "The Lanterns"), "The Lanterns - Night Ferry", "x", 244),
         (wanted("Night Ferry (feat. Ada Blue)", "The Lanterns", "Ada Blue"), "Night Ferry", "Ada Blue", 244),
-        (wanted("Night Ferry", "The Lanterns", "Ada Blue"), "Night Ferry ft. Ada Blue", "Uploads", 244),
-        (wanted("Rock & Roll", "Led"), "Rock and Roll", "Led", 244),
         (wanted("Don't Go", "Sea"), "Dont Go", "Sea", 244),
         (wanted("Café", "Beyoncé"), "CAFE", "Beyonce", 244),
-        (wanted("Live Forever", "Oasis"), "Oasis - Live Forever (Official Audio)", "x", 244),
         (wanted("Night Ferry - Live at Home", "The Lanterns"), "The Lanterns - Night Ferry (Live)", "x", 244),
-        (wanted("Dancing with Myself", "Idol"), "Idol - Dancing With Myself", "x", 244),
         (wanted("夜のフェリー", "灯籠"), "【公式】灯籠「夜のフェリー」MV", "灯籠", 244),
-        (wanted("Ночной паром", "Фонари"), "Фонари — Ночной паром", "x", 244),
         (wanted("???", "Who"), "Who - ???", "x", 244),
-        (wanted("The End", "The The"), "The The - The End", "x", 244),
         (wanted("Night Ferry", "Ada Blue & The Lanterns"), "Night Ferry", "The Lanterns", 244),
-        (wanted("Cover Me", "Live"), "Live - Cover Me", "Live", 244),
         (wanted("Hit", "Nobody", length_s=0), "Hit", "Nobody", 100),  # nobody says how long it is
         (wanted("Hit", "Nobody", length_s=20), "Hit", "Nobody", 22.9),  # 3 s
     ],
@@ -55,18 +48,13 @@ def test_the_same_recording_under_another_name(recording: Recording, title: str,
         (FERRY, "Night Ferry (Live at Wembley)", "The Lanterns", 244),
         (FERRY, "Night Ferry", "The Lanterns", 254),
         (FERRY, "Night Ferry", "The Lanterns", 0),  # no length to compare
-        (FERRY, "Night Ferry (Cover)", "The Lanterns tribute", 244),
         (FERRY, "The Lanterns - Night Ferry", "Karaoke Version", 244),
         (FERRY, "The Lanterns - Night Ferry (Sped Up)", "x", 244),
-        (FERRY, "The Lanterns - Night Ferry nightcore", "x", 244),
         (FERRY, "Night Ferry", "Somebody Else", 244),
         (FERRY, "Day Ferry", "The Lanterns", 244),
-        (FERRY, "Night", "The Lanterns", 244),
         (wanted("Night Ferry - Acoustic", "The Lanterns"), "Night Ferry", "The Lanterns", 244),
         (wanted("Night Ferry (Live)", "The Lanterns"), "Night Ferry", "The Lanterns", 244),
-        (wanted("Night Ferry (Blue Remix)", "The Lanterns"), "Night Ferry", "The Lanterns", 244),
         (wanted("Live Forever", "Oasis"), "Oasis - Live Forever (Live)", "x", 244),
-        (wanted("夜のフェリー", "灯籠"), "灯籠 夜のフェリー カラオケ", "x", 244),
         (wanted("Hit", "Nobody", length_s=20), "Hit", "Nobody", 23.1),
     ],
 )
@@ -74,22 +62,12 @@ def test_another_recording_of_the_same_name(recording: Recording, title: str, au
     assert fitting(recording, [found(title, author, length_s)]) == []
 
 
-def test_the_artists_own_upload_goes_before_others() -> None:
-    others, own, near = (
-        found("The Lanterns - Night Ferry", "x"),
-        found("Night Ferry", "The Lanterns - Topic", 246),
-        found("The Lanterns - Night Ferry", "y", 245),
-    )
+def test_the_artists_own_upload_and_what_has_the_whole_title_go_before_others_and_what_comes_closest_is_named() -> None:
+    others, near = found("The Lanterns - Night Ferry", "x"), found("The Lanterns - Night Ferry", "y", 245)
+    own = found("Night Ferry", "The Lanterns - Topic", 246)
     assert fitting(FERRY, [near, others, own]) == [own, others, near]
-
-
-def test_what_has_the_whole_title_goes_before_what_has_its_name_only() -> None:
-    recording = wanted("Night Ferry (Ada's Version)", "The Lanterns")
-    first, again = found("Night Ferry", "The Lanterns"), found("Night Ferry (Ada\u2019s Version)", "The Lanterns", 246)
-    assert fitting(recording, [first, again]) == [again, first]
-
-
-def test_what_comes_closest_is_named() -> None:
+    whole = found("Night Ferry (Ada\u2019s Version)", "The Lanterns", 246)
+    assert fitting(wanted("Night Ferry (Ada's Version)", "The Lanterns"), [own, whole]) == [whole, own]
     live, other = found("Night Ferry (Live)", "The Lanterns", 401), found("Another", "x")
     assert nearest(FERRY, [other, live]) is live
     assert nearest(FERRY, []) is None
@@ -99,9 +77,7 @@ def test_what_comes_closest_is_named() -> None:
     ("recording", "words"),
     [
         (wanted("Night Ferry (feat. Ada Blue)", "The Lanterns", "Ada Blue"), "The Lanterns Night Ferry"),
-        (wanted("Night Ferry ft. Ada", "The Lanterns"), "The Lanterns Night Ferry"),
         (wanted("Night Ferry (Live)", "The Lanterns"), "The Lanterns Night Ferry (Live)"),
-        (wanted("Dancing with Myself"), "Dancing with Myself"),
     ],
 )
 def test_what_is_searched(recording: Recording, words: str) -> None:
