@@ -18,9 +18,8 @@ FORMS = [
 def _sound(codec: str, rate_hz: int, channels: int, bit_rate: int) -> bytes:
     container = {"aac": "adts", "mp2": "mp2"}.get(codec, "mp3")
     options = {"write_xing": "0", "id3v2_version": "0"} if container == "mp3" else {}
-    return encoded(
-        container, codec, music(3.0, rate_hz, channels=channels), rate_hz, bit_rate=bit_rate, options=options
-    )
+    pcm = music(3.0, rate_hz, channels=channels)
+    return encoded(container, codec, pcm, rate_hz, bit_rate=bit_rate, options=options)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -55,7 +54,6 @@ def test_single_bytes_do_not_make_it_slow() -> None:
 @pytest.mark.parametrize(
     ("headers", "may"),
     [
-        ({"Content-Type": "audio/mpeg"}, True),
         ({"Content-Type": "Audio/MPEG; charset=utf-8"}, True),
         ({"Content-Type": "audio/ogg"}, False),
         ({"Content-Type": "audio/ogg", "Server": "Icecast 2.4.4"}, True),

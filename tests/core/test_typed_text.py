@@ -40,21 +40,19 @@ LONG = "x" * 300
 def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, texts: Sequence[str]) -> None:
     for text in texts:
         for typed in (text, f" {text}\n"):
-            found = what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=THERE.__contains__)
-            assert found == Meaning(kind, f"{prefix}{text}")
+            assert meant(typed) == Meaning(kind, f"{prefix}{text}")
 
 
-def test_words_in_several_lines_are_searched() -> None:
+def meant(typed: str) -> Meaning:
+    return what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=THERE.__contains__)
+
+
+def test_words_in_several_lines_are_searched_and_a_link_as_chats_write_it_is_the_link() -> None:
     for typed in ("The Lanterns\nNight\tFerry", "ytsearch:The Lanterns\r\n Night Ferry"):
-        found = what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False)
-        assert found == Meaning("search", "ytsearch:The Lanterns Night Ferry")
-
-
-def test_a_link_as_chats_write_it_is_the_link() -> None:
+        assert meant(typed) == Meaning("search", "ytsearch:The Lanterns Night Ferry")
     link = "https://radio.example/Night_(Live).mp3?a=b"
     for typed in (f"<{link}>", f"[Night, live]({link})", f"[Night](<{link}>)\n", f"<{link}|Night, live>"):
-        found = what_is_meant(typed, searches=(), default_search="ytsearch", is_there=lambda _: False)
-        assert found == Meaning("uri", link)
+        assert meant(typed) == Meaning("uri", link)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +66,12 @@ def test_a_link_as_chats_write_it_is_the_link() -> None:
 )  # fmt: skip
 def test_a_link_among_words_is_the_link(typed: str) -> None:
     link = "https://radio.example/Night_(Live)?a=b_"
-    found = what_is_meant(
-        typed.replace("{}", link), searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False
-    )
-    assert found == Meaning("uri", link)
+    assert meant(typed.replace("{}", link)) == Meaning("uri", link)
 
 
 @pytest.mark.parametrize("typed", ["{} {}2", "<{}> <{}2>", "{}\n{}2", "one {} and {}2"])
 def test_several_links_are_refused_as_such(typed: str) -> None:
-    text = typed.replace("{}", "https://radio.example/")
-    found = what_is_meant(text, searches={"ytsearch"}, default_search="ytsearch", is_there=lambda _: False)
+    found = meant(typed.replace("{}", "https://radio.example/"))
     assert found.kind == "uri"
     with pytest.raises(BadRequest, match="several links"):
         parse_source_uri(found.text, from_client=True)
