@@ -1,7 +1,7 @@
 """What becomes of a process that shuts itself in, on kernels that can do more or less of it."""
 
-import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -57,68 +57,37 @@ def confined(before: str = "", lacks: tuple[str, ...] = ()) -> tuple[SandboxRepo
     return SandboxReport(**report), opens_files
 
 
-def test_all_of_it_where_the_kernel_has_all_of_it() -> None:
-    report, opens_files = confined()
-    assert report.seccomp
-    assert not opens_files
-    if not report.landlock_abi:
-        assert report.problem.startswith("landlock: ")
-
-
 @pytest.mark.parametrize(
-    ("lacks", "problem"),
+    ("lacks", "before", "seccomp", "problem"),
     [
-        (("landlock=ENOSYS",), "landlock: ENOSYS"),
-        (("landlock=EPERM",), "landlock: EPERM"),  # containers of before Landlock was in their lists
+        ((), "", True, "(landlock: .*)?"),
+        (("landlock=ENOSYS",), "", True, "landlock: ENOSYS"),
+        (("landlock=EPERM",), "", True, "landlock: EPERM"),  # containers of before Landlock was in their lists
         # systemd's SystemCallFilter=@system-service, with SystemCallErrorNumber=EPERM and without.
-        (("landlock=EPERM", "seccomp=EPERM"), "landlock: EPERM"),
-        (("landlock=SIGSYS", "seccomp=SIGSYS"), "landlock: the trial of the filter was ended by SIGSYS"),
-        (("landlock=SIGSYS",), "landlock: the trial of the filter was ended by SIGSYS"),
-    ],
-)
-def test_seccomp_alone_where_there_is_no_landlock(lacks: tuple[str, ...], problem: str) -> None:
-    assert confined(lacks=lacks) == (SandboxReport(seccomp=True, problem=problem), False)
-
-
-def test_landlock_is_had_where_only_one_way_to_seccomp_kills() -> None:
-    report, opens_files = confined(lacks=("seccomp=SIGSYS",))
-    assert report.seccomp
-    assert not opens_files
-    if not report.landlock_abi:
-        assert report.problem.startswith("landlock: E")
-
-
-def test_nobody_is_killed_for_asking() -> None:
-    report, opens_files = confined(lacks=("landlock=SIGSYS", "seccomp=SIGSYS", "prctl-seccomp=SIGSYS"))
-    assert report == SandboxReport(problem="the trial of the filter was ended by SIGSYS")
-    assert opens_files
-
-
-@pytest.mark.parametrize("error", ["EINVAL", "EPERM", "ENOSYS"])
-def test_none_and_a_reason_where_there_is_no_seccomp(error: str) -> None:
-    report, opens_files = confined(lacks=(f"seccomp={error}", f"prctl-seccomp={error}"))
-    assert report == SandboxReport(problem=f"seccomp: {error}")
-    assert opens_files
-
-
-@pytest.mark.parametrize(
-    ("before", "problem"),
-    [
-        ("def exercise(): raise ValueError('the clip is broken')", "under the filter: ValueError: the clip is broken"),
-        ("def exercise(): open('/etc/passwd')", "under the filter: PermissionError: [Errno 1]"),
-        ("def exercise(): os._exit(3)", "the trial of the filter was over with status 3"),
-        ("def exercise(): signal.raise_signal(signal.SIGKILL)", "the trial of the filter was ended by SIGKILL"),
-        ("confining._SANDBOX_TRIAL_LIMIT_S = 0.1\ndef exercise(): time.sleep(600)", "took longer than 0.1 s"),
+        (("landlock=EPERM", "seccomp=EPERM"), "", True, "landlock: EPERM"),
+        (("landlock=SIGSYS", "seccomp=SIGSYS"), "", True, "landlock: the trial of the filter was ended by SIGSYS"),
+        (("landlock=SIGSYS",), "", True, "landlock: the trial of the filter was ended by SIGSYS"),
+        (("seccomp=SIGSYS",), "", True, "(landlock: E.*)?"),
+        # Nobody is killed for asking.
+        (("landlock=SIGSYS", "seccomp=SIGSYS", "prctl-seccomp=SIGSYS"), "", False, ".* was ended by SIGSYS"),
+        *(((f"seccomp={e}", f"prctl-seccomp={e}"), "", False, f"seccomp: {e}") for e in ("EINVAL", "EPERM", "ENOSYS")),
+        ((), "import platform\nplatform.machine = lambda: 'riscv64'", False, ".*system calls for linux on riscv64"),
+        # A sandbox in which the process could not work is none.
+        ((), "def exercise(): raise ValueError('a broken clip')", False, "under the filter: ValueError: a broken clip"),
+        ((), "def exercise(): open('/etc/passwd')", False, r"under the filter: PermissionError: \[Errno 1\].*"),
+        ((), "def exercise(): os._exit(3)", False, "the trial of the filter was over with status 3"),
+        ((), "def exercise(): signal.raise_signal(signal.SIGKILL)", False, "the trial of .* was ended by SIGKILL"),
+        ((), "confining._SANDBOX_TRIAL_LIMIT_S = 0.1\ndef exercise(): time.sleep(600)", False, ".*longer than 0.1 s"),
         # A libc that needs what the list does not know.
-        ("def rules(pid): return CallRules({'exit_group': (), 'write': (), 'futex': ()})", "start new thread"),
-        ("threading.Thread(target=time.sleep, args=(600,), daemon=True).start()", "2 threads are running"),
+        ((), "def rules(pid): return CallRules({'exit_group': (), 'write': (), 'futex': ()})", False, ".*new thread.*"),
+        ((), "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()", False, "2 threads are running.*"),
     ],
 )
-def test_a_sandbox_in_which_the_process_could_not_work_is_none(before: str, problem: str) -> None:
-    report, opens_files = confined(before)
-    assert not report.seccomp
-    assert problem in report.problem
-    assert opens_files
+def test_what_a_process_gets_and_why_not_more(lacks: tuple[str, ...], before: str, seccomp: bool, problem: str) -> None:
+    report, opens_files = confined(before, lacks)
+    assert (report.seccomp, opens_files) == (seccomp, not seccomp)
+    assert re.fullmatch(problem, report.problem, re.DOTALL), report
+    assert bool(report.landlock_abi) == (seccomp and not report.problem)
 
 
 def test_a_process_starts_where_the_system_allows_no_core_dumps_at_all() -> None:
@@ -130,41 +99,18 @@ def test_a_process_starts_where_the_system_allows_no_core_dumps_at_all() -> None
     assert report.seccomp
 
 
-def test_an_architecture_without_a_table_has_no_sandbox() -> None:
-    report, opens_files = confined("import platform\nplatform.machine = lambda: 'riscv64'")
-    assert report == SandboxReport(problem="there is no list of system calls for linux on riscv64")
-    assert opens_files
-
-
-class TestReports:
-    def test_the_words_for_a_level(self) -> None:
-        for report, words in (
-            (SandboxReport(True, 7), "seccomp + landlock 7"),
-            (SandboxReport(True, problem="landlock: ENOSYS"), "seccomp (landlock: ENOSYS)"),
-            (SandboxReport(problem="seccomp: EINVAL"), "none (seccomp: EINVAL)"),
-            (SandboxReport(), "off"),
-        ):
-            assert str(report) == words
-
-    def test_required_wants_seccomp_and_nothing_more(self) -> None:
-        supervision = SandboxSupervision("decoders", "decoder.sandbox", SandboxMode.REQUIRED)
-        supervision.require(SandboxReport(True, problem="landlock: ENOSYS"))
-        with pytest.raises(SandboxRequiredError, match=r'decoder\.sandbox is "required".*seccomp: EINVAL'):
-            supervision.require(SandboxReport(problem="seccomp: EINVAL"))
-        SandboxSupervision("decoders", "decoder.sandbox", SandboxMode.AUTO).require(SandboxReport(problem="x"))
-
-    def test_a_level_is_told_once_and_again_when_it_changes(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level("INFO")
-        supervision = SandboxSupervision("decoders", "decoder.sandbox")
-        supervision.take_note(SandboxReport(True, 7))
-        assert not caplog.records
-        supervision.announce()
-        supervision.take_note(SandboxReport(True, 7))
-        supervision.take_note(SandboxReport(problem="fork: EAGAIN"))
-        assert [(record.levelname, record.message) for record in caplog.records] == [
-            ("INFO", "decoders: sandbox seccomp + landlock 7"),
-            ("WARNING", "decoders: sandbox none (fork: EAGAIN)"),
-        ]
+def test_a_level_is_told_once_and_again_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    supervision = SandboxSupervision("decoders", "decoder.sandbox")
+    supervision.take_note(SandboxReport(True, 7))
+    assert not caplog.records
+    supervision.announce()
+    supervision.take_note(SandboxReport(True, 7))
+    supervision.take_note(SandboxReport(problem="fork: EAGAIN"))
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "decoders: sandbox seccomp + landlock 7"),
+        ("WARNING", "decoders: sandbox none (fork: EAGAIN)"),
+    ]
 
 
 class TestNode:
@@ -188,6 +134,7 @@ class TestNode:
                 "WARNING decoders: sandbox seccomp (landlock: ENOSYS)",
             ),
             ((*NO_SECCOMP, "landlock=ENOSYS"), "[decoder]\nsandbox = 'off'\n", "INFO decoders: sandbox off"),
+            (("sibling=EPERM",), "", "a template cannot fork here (EPERM)"),
         ],
     )
     def test_a_node_starts_with_less_and_says_so(
@@ -195,23 +142,15 @@ class TestNode:
     ) -> None:
         (tmp_path / "tonearm.toml").write_text(config)
         node = RunningTonearm("serve", "--port", "0", folder=tmp_path, lacks=lacks)
+        told: list[str] = []
         try:
-            told = next((text for text in node.stderr if b"decoders: sandbox" in text), b"")
-            assert line in told.decode()
+            while "decoders: sandbox" not in "".join(told[-1:]):
+                told.append(next(node.stderr).decode())
         finally:
             node.send_signal(signal.SIGTERM)
             rest = node.communicate()
         assert node.wait() == 0, rest
-
-    def test_a_node_whose_template_may_not_fork_says_so_and_starts(self, tmp_path: Path) -> None:
-        node = RunningTonearm("serve", "--port", "0", folder=tmp_path, lacks=("sibling=EPERM",))
-        try:
-            begin = list(itertools.takewhile(lambda line: b"INFO decoders: sandbox seccomp" not in line, node.stderr))
-        finally:
-            node.send_signal(signal.SIGTERM)
-            rest = node.communicate()
-        assert node.wait() == 0, rest
-        assert sum(b"a template cannot fork here (EPERM)" in line for line in begin) == 1
+        assert sum(line in text for text in told) == 1
 
 
 class TestResolver:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests.support.audio_files import id3, mp3, music
-from tests.support.decoder_driver import DecoderDriver, confined_decoder, open_order
+from tests.support.audio_files import mp3, music
+from tests.support.decoder_driver import DecoderDriver, confined_decoder
 from tests.support.one_of_each import ONE_OF_EACH, filters_with
 from tonearm.core.filters import BAND_COUNT, Echo, Effects, Filters, Limiter, Normalization, Timescale
 from tonearm.core.frame import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
@@ -22,13 +22,11 @@ from tonearm.decoder.messages import (
     Encoded,
     Failed,
     FirstAudio,
-    FoundPicture,
     Grant,
     Opened,
     OverlayOrder,
     Plan,
     SeekSource,
-    Want,
 )
 
 FRAMES_A_SETTING = 12
@@ -148,21 +146,3 @@ def test_no_seek_overlay_or_crossfade_asks_for_more(song: Path) -> None:
         listener.play(60)
         listener.end()
         assert PCM in listener.heard
-
-
-def test_no_look_at_a_file_asks_for_more_nor_frames_that_are_only_counted(song: Path) -> None:
-    with confined_decoder() as driver:
-        listener = Listener(driver, 1, frozenset())
-        driver.open_file(song)
-        order = open_order(1, 2, song.stat().st_size, has_descriptor=True)
-        driver.send_with_descriptor_of(structs.replace(order, want=Want.FACTS), song)
-        for source in (1, 2):
-            driver.wait_for(Opened, source=source)
-        cover = song.with_name("cover.mp3")
-        cover.write_bytes(id3(texts={}, picture=b"\x89PNG\r\n\x1a\n" + bytes(2000)) + mp3(music(1.0)))
-        order = open_order(1, 3, cover.stat().st_size, has_descriptor=True)
-        driver.send_with_descriptor_of(structs.replace(order, want=Want.PICTURE), cover)
-        assert len(driver.wait_for(FoundPicture).data) == 2008
-        listener.plan(Filters(), cut_to=1, after=1)
-        listener.play(60)
-        listener.end()

@@ -18,14 +18,12 @@ from tonearm.sandbox.seccomp import (
     NOT_IMPLEMENTED,
     NOT_PERMITTED,
     RETURN,
-    TRAP,
-    ArgumentTest,
     CallRules,
     Instruction,
     assembled,
     filter_program,
 )
-from tonearm.sandbox.syscalls import AARCH64, CLONE3, X86_64, Architecture
+from tonearm.sandbox.syscalls import AARCH64, X86_64, Architecture
 
 _MOST_INSTRUCTIONS: Final = 4096
 
@@ -70,7 +68,6 @@ def check(program: Sequence[Instruction]) -> None:
 PROCESS: Final = 4711
 AUDIT_I386: Final = 0x40000003
 AUDIT_ARM: Final = 0x40000028
-X32: Final = 0x40000000
 HIGH: Final = 1 << 32
 
 Answer = Callable[..., int]
@@ -82,8 +79,8 @@ def architecture(request: pytest.FixtureRequest) -> Architecture:
     return found
 
 
-def answering(architecture: Architecture, rules: CallRules, *, traps: bool = False) -> Answer:
-    program = filter_program(architecture, rules, traps=traps)
+def answering(architecture: Architecture, rules: CallRules) -> Answer:
+    program = filter_program(architecture, rules)
 
     def answer(call: str | int, *arguments: int) -> int:
         number = architecture.calls[call] if isinstance(call, str) else call
@@ -130,11 +127,8 @@ def test_other_architectures_of_the_same_machine_are_refused(architecture: Archi
     program = filter_program(architecture, resolver_rules(PROCESS))
     for audit in (AUDIT_I386, AUDIT_ARM, 0, (AARCH64 if architecture is X86_64 else X86_64).audit):
         assert {action_for(program, audit, number) for number in range(0, 512, 16)} == {NOT_PERMITTED}
-
-
-def test_x32_is_not_there(decoder: Answer, resolver: Answer) -> None:
-    for number in range(0, 600, 7):
-        assert decoder(X32 | number) == resolver(X32 | number) == NOT_IMPLEMENTED
+    x32 = range(0x40000000, 0x40000258, 7)
+    assert {action_for(program, architecture.audit, number) for number in x32} == {NOT_IMPLEMENTED}
 
 
 def test_calls_with_conditions(decoder: Answer, resolver: Answer) -> None:
@@ -142,11 +136,9 @@ def test_calls_with_conditions(decoder: Answer, resolver: Answer) -> None:
     for call, arguments, expected in (
         ("clone", (thread,), ALLOW),
         ("clone", (17,), NOT_PERMITTED),  # SIGCHLD alone: fork
-        ("clone", (0x4111,), NOT_PERMITTED),  # vfork
         *(("clone", (thread | flag,), NOT_PERMITTED) for flag in (0x4000, 0x20000, 0x2000000, 0x10000000, 0x40000000)),
         ("mmap", (0, 4096, 3, 0x22), ALLOW),
         ("mmap", (0, 4096, 7, 0x22), NOT_PERMITTED),
-        ("mmap", (0, 4096, 5, 0x22), NOT_PERMITTED),
         ("mprotect", (4096, 4096, 3), ALLOW),
         ("mprotect", (4096, 4096, 5), NOT_PERMITTED),
         ("mprotect", (4096, 4096, 5 | HIGH), NOT_PERMITTED),
@@ -159,7 +151,6 @@ def test_calls_with_conditions(decoder: Answer, resolver: Answer) -> None:
         ("fcntl", (3, 8), NOT_PERMITTED),  # F_SETOWN
         ("fcntl", (3, 4), NOT_PERMITTED),  # F_SETFL
         ("fcntl", (3, 3 | HIGH), ALLOW),  # the kernel sees the lower half only
-        ("ioctl", (3, 0x5401), ALLOW),
         ("ioctl", (0, 0x5412), NOT_PERMITTED),  # TIOCSTI
         ("ioctl", (3, 0x40086602), NOT_PERMITTED),  # FS_IOC_SETFLAGS
         ("prctl", (15,), ALLOW),
@@ -187,7 +178,6 @@ def test_a_resolver_reads_files_and_has_no_sockets(architecture: Architecture, r
         ("openat", (-100, 4096, close_on_exec), ALLOW),
         ("openat", (-100, 4096, 1), NOT_PERMITTED),
         ("openat", (-100, 4096, 2), NOT_PERMITTED),
-        ("openat", (-100, 4096, 3), NOT_PERMITTED),
         ("openat", (-100, 4096, 0o100), NOT_PERMITTED),  # O_CREAT
         ("openat", (-100, 4096, 0o1000), NOT_PERMITTED),  # O_TRUNC
         ("openat", (-100, 4096, 0o20200000), NOT_PERMITTED),  # O_TMPFILE
@@ -195,25 +185,7 @@ def test_a_resolver_reads_files_and_has_no_sockets(architecture: Architecture, r
         ("mmap", (0, 4096, 7, 2, 3), NOT_PERMITTED),
         ("socket", (2, 1, 0), NOT_PERMITTED),  # TCP
         ("socket", (1, 1, 0), NOT_PERMITTED),  # Unix
-        ("setsockopt", (3, 6, 1), NOT_PERMITTED),
-        ("dup2", (0, 9), NOT_PERMITTED),
         ("epoll_ctl", (3, 1), NOT_PERMITTED),
     ):
         if call in architecture.calls:
             assert resolver(call, *arguments) == expected, (call, arguments)
-
-
-def test_the_mode_for_tests_traps_what_nothing_foresees(architecture: Architecture) -> None:
-    answer = answering(architecture, decoder_rules(PROCESS), traps=True)
-    assert answer("read") == ALLOW
-    assert answer("openat") == NOT_PERMITTED
-    assert answer(CLONE3) == NOT_IMPLEMENTED
-    assert answer("socket") == answer(425) == answer("mmap", 0, 4096, 7) == answer("fcntl", 3, 8) == TRAP
-
-
-def test_more_than_an_argument_of_one_call() -> None:
-    both = (ArgumentTest(0, 0xFFFFFFFF, 1), ArgumentTest(1, 0xF0, 0x20))
-    other = (ArgumentTest(0, 0xFFFFFFFFFFFFFFFF, HIGH | 5),)
-    answer = answering(X86_64, CallRules({"read": (both, other), "write": ALWAYS}))
-    assert answer("read", 1, 0x2F) == answer("read", HIGH | 5) == answer("write") == ALLOW
-    assert answer("read", 1, 0x3F) == answer("read", 2, 0x2F) == answer("read", 5) == NOT_PERMITTED
