@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,12 @@ from tests.support.audio_files import id3, mp3, music, wav
 from tests.support.decoder_forks import QuickStarts
 from tests.support.eventually import eventually
 from tests.support.hand_time import LoopTime
-from tests.support.media_server import MediaServer, in_turn, media, stall
+from tests.support.media_server import MediaServer, media, stall
 from tests.support.player_bench import HandSuspects
 from tests.support.processes import descriptors_of, exists
 from tests.support.sandboxing import SANDBOX
 from tests.support.settling import Settling
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OpenedSource, ReportWait, SourceReader
-from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TRIAL_LIMIT_S, TrackLoader, Trials
@@ -43,36 +40,14 @@ async def loading(
     suspects: HandSuspects | None = None,
     *,
     deadline_s: float = 60.0,
-    offsets: list[int] | None = None,
 ) -> AsyncIterator[TrackLoader]:
-    """Each offset that is asked for gets into `offsets`."""
     opener = SourceOpener(SourcePolicy(), private_networks=True)
-
-    async def open_noting(uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        opened = await opener.open(uri, report_wait)
-        if offsets is None or not isinstance(opened, OpenedSource):
-            return opened
-        reader: Any = NotingReader(opened.reader, offsets)
-        return replace(opened, reader=reader)
-
-    loader = TrackLoader(open_noting, (suspects or HandSuspects()).add, pool, deadline_s=deadline_s)
+    loader = TrackLoader(opener.open, (suspects or HandSuspects()).add, pool, deadline_s=deadline_s)
     try:
         yield loader
     finally:
         await loader.stop()
         await opener.close()
-
-
-class NotingReader:
-    def __init__(self, reader: SourceReader, offsets: list[int]) -> None:
-        self._reader, self._offsets = reader, offsets
-
-    async def read_at(self, offset: int, max_bytes: int) -> bytes:
-        self._offsets.append(offset)
-        return await self._reader.read_at(offset, max_bytes)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
 
 
 def pool_of_one(held: int = 0, **others: Any) -> OnDemandPool:
@@ -167,21 +142,6 @@ async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.all_gone()
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-async def test_a_load_survives_the_process(pool: OnDemandPool, number: signal.Signals) -> None:
-    suspects, wanted = HandSuspects(), list[int]()
-    async with MediaServer() as server, loading(pool, suspects, offsets=wanted) as loader:
-        url = server.serve("/song.wav", in_turn(media(SONG, stall_after=20), media(SONG)))
-        task = asyncio.create_task(loader.load(uri_of(url)))
-        await eventually(lambda: 20 in wanted, "the process asks for bytes that do not come")
-        (pid,) = pool.process_ids
-        await eventually(lambda: not _is_working(pid), "it waits for them")
-        os.kill(pid, number)
-        assert (await task).length_ms == 1000
-        assert pid not in pool.process_ids
-    assert suspects.uris == []  # it waited for bytes, so nothing speaks against it
 
 
 async def test_a_source_in_work_when_the_process_dies_is_a_suspect(song: Path, pool: OnDemandPool) -> None:

@@ -56,7 +56,7 @@ from tonearm.decoder.messages import (
 from tonearm.decoder.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool
 from tonearm.decoder.pool.process import Timeouts
 from tonearm.decoder.pool.session_rules import SessionRules
-from tonearm.sandbox.report import SandboxReport
+from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxSupervision
 
 
 class LyingDecoder:
@@ -64,13 +64,13 @@ class LyingDecoder:
 
     pid: Final = 0
 
-    def __init__(self, connection: int, suspects: int) -> None:
+    def __init__(self, connection: int, suspects: int, report: SandboxReport) -> None:
         self._socket = socket.socket(fileno=os.dup(connection))
         self._suspects = mmap.mmap(suspects, SUSPECT_BYTES)
         self._ended = threading.Event()
         self._code: int = -signal.SIGKILL
         self.was_killed = False
-        self.say(Ready(SandboxReport(seccomp=True)))
+        self.say(Ready(report))
 
     def say(self, *messages: FromDecoder | bytes) -> None:
         self._socket.sendall(b"".join(said if isinstance(said, bytes) else pack(said) for said in messages))
@@ -102,9 +102,10 @@ class LyingStarter:
 
     def __init__(self) -> None:
         self.processes: list[LyingDecoder] = []
+        self.report = SandboxReport(seccomp=True)
 
     async def start(self, connection: int, suspects: int) -> LyingDecoder:
-        self.processes.append(LyingDecoder(connection, suspects))
+        self.processes.append(LyingDecoder(connection, suspects, self.report))
         return self.processes[-1]
 
 
@@ -143,9 +144,12 @@ class Owner(PoolOwner):
 
 
 @asynccontextmanager
-async def lying_pool(limit: int = 1) -> AsyncIterator[tuple[DecoderPool, LyingStarter]]:
+async def lying_pool(
+    limit: int = 1, sandbox: SandboxSupervision | None = None
+) -> AsyncIterator[tuple[DecoderPool, LyingStarter]]:
     starter = LyingStarter()
-    pool = DecoderPool(limit, 100, Timeouts(spare_delay_s=0.0, kill_after_s=0.001), starter=starter)
+    timeouts = Timeouts(spare_delay_s=0.0, kill_after_s=0.001)
+    pool = DecoderPool(limit, 100, timeouts, sandbox=sandbox, starter=starter)
     await pool.start()
     try:
         await eventually(lambda: pool.has_spare, "a spare is ready")
@@ -356,3 +360,17 @@ async def test_which_exits_count_against_what_was_worked_on(
         await eventually(lambda: busy.losses and other.losses, "the sessions move")
         assert (busy.losses[0], other.losses) == (suspects, [()])
         assert said in caplog.text
+
+
+async def test_a_process_that_lacks_the_sandbox_it_must_have_gets_no_session() -> None:
+    async with lying_pool(sandbox=SandboxSupervision("decoders", "", SandboxMode.REQUIRED)) as (pool, starter):
+        owner, open_ones = Owner(pool), starter.processes[:]
+        starter.report = SandboxReport(problem="seccomp: EINVAL")
+        for process in open_ones:
+            process.exit(-signal.SIGKILL)
+        await eventually(lambda: len(starter.processes) > 2, "another one")
+        await eventually(lambda: pool._processes[-1].sandbox == starter.report, "it says what it has")
+        assert owner.session is None
+        starter.report = SandboxReport(seccomp=True)
+        starter.processes[-1].exit(EXIT_NO_SANDBOX)
+        await eventually(lambda: owner.session is not None, "one with a sandbox is there again")

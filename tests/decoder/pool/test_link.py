@@ -79,16 +79,6 @@ async def test_messages_of_one_turn_wake_the_other_end_once(ends: Ends) -> None:
     assert len(ends.decoder_end.recv(100_000)) == 50 * len(pack(Ping(0)))
 
 
-async def test_messages_are_passed_on_as_they_come(ends: Ends) -> None:
-    pongs = [Pong(number, 0.0) for number in range(20)]
-    stream = b"".join(map(pack, pongs))
-    for start in range(0, len(stream), 13):
-        ends.decoder_end.send(stream[start : start + 13])
-        await ends.settle()
-    assert ends.taken == pongs
-    assert ends.ended == []
-
-
 async def test_the_end_is_reported_once_and_nothing_is_sent_after_it(ends: Ends) -> None:
     ends.decoder_end.close()
     ends.link.send(Ping(1))
@@ -99,13 +89,6 @@ async def test_the_end_is_reported_once_and_nothing_is_sent_after_it(ends: Ends)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
     assert len(ends.ended) == 1
-
-
-async def test_a_message_that_cannot_be_read_ends_the_link(ends: Ends) -> None:
-    ends.decoder_end.send(pack(Pong(1, 0.0)) + b"\xff" * 100)
-    await ends.settle()
-    assert ends.taken == [Pong(1, 0.0)]
-    assert [type(error) for error in ends.ended] == [BrokenMessage]
 
 
 async def test_a_descriptor_not_taken_yet_holds_up_its_session_alone(ends: Ends) -> None:

@@ -13,32 +13,27 @@ from tonearm.decoder.pool.overload import LOGGED_AFTER_S, Overload
 class Owner:
     frames_ahead = 0
     claim = Claim(Urgency.STARTS, 1)
-
-    def __init__(self, *, is_silent: bool = False) -> None:
-        self.is_silent = is_silent
+    is_silent = False
 
     def receive(self, message: FromDecoder) -> None: ...
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None: ...
 
 
-def test_who_wants_no_audio_now_waits_and_makes_no_overload(caplog: pytest.LogCaptureFixture) -> None:
-    time = HandTime()
-    overload, paused = Overload(time.now_s), Owner(is_silent=True)
-    overload.wait(paused)
-    time.forward(LOGGED_AFTER_S + 60.0)
-    overload.log_state()
-    assert [*overload] == [paused]
-    assert overload.waited_s(paused) is None
-    assert (overload.wanting, overload.told_s, caplog.text) == (0, 0.0, "")
-
-
-def test_a_wait_begins_when_audio_is_wanted_and_ends_in_a_pause(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_wants_audio_waits_and_makes_an_overload_and_nobody_does_in_a_pause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO)
     time = HandTime()
-    overload, owner = Overload(time.now_s), Owner(is_silent=True)
+    overload, owner = Overload(time.now_s), Owner()
+    overload.wait_anew(owner)
+    assert not overload  # who does not wait does not begin to when it wants audio
+    owner.is_silent = True
     overload.wait(owner)
-    time.forward(60.0)
+    time.forward(LOGGED_AFTER_S + 60.0)
+    overload.log_state()
+    assert [*overload] == [owner]
+    assert (overload.waited_s(owner), overload.wanting, overload.told_s, caplog.text) == (None, 0, 0.0, "")
     owner.is_silent = False
     overload.wait_anew(owner)
     time.forward(LOGGED_AFTER_S)
@@ -54,9 +49,3 @@ def test_a_wait_begins_when_audio_is_wanted_and_ends_in_a_pause(caplog: pytest.L
         "the node has been overloaded f",
         "the overload has passed, after",
     ]
-
-
-def test_who_does_not_wait_does_not_begin_to_when_it_wants_audio() -> None:
-    overload, owner = Overload(HandTime().now_s), Owner()
-    overload.wait_anew(owner)
-    assert not overload

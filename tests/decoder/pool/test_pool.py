@@ -19,7 +19,6 @@ import pytest_asyncio
 from tests.support.audio_files import flac, music
 from tests.support.decoder_driver import open_order
 from tests.support.decoder_forks import QuickStarts
-from tests.support.environment import variables
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.memory_for_sessions import MemoryForSessions
@@ -32,7 +31,7 @@ from tonearm.decoder.messages import Failed, FromDecoder, Opened, OpenSession, P
 from tonearm.decoder.pool.pool import MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
 from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, DecoderTemplate, DirectStarter
-from tonearm.sandbox.report import SandboxMode, decoder_supervision
+from tonearm.sandbox.report import SandboxMode
 
 MEMORY_MB = 1024
 # The template belongs to an event loop.
@@ -461,28 +460,6 @@ async def test_stopping_leaves_nothing(
                 os.kill(process_id, number)
     await eventually(lambda: not any(map(exists, process_ids)), "all processes are gone")
     assert not any(record.exc_info for record in caplog.records)
-
-
-async def test_a_process_without_the_sandbox_that_it_must_have_does_nothing(
-    song: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
-    sandbox = decoder_supervision(SandboxMode.REQUIRED)
-    starter = DirectStarter(MEMORY_MB, sandbox.mode, QuickStarts())
-    pool = DecoderPool(1, MEMORY_MB, keeps_spare=False, sandbox=sandbox, starter=starter)
-    try:
-        await pool.start()
-        owner = Owner(pool)
-        with variables(PYTHONPATH=str(tmp_path)):
-            os.kill(pool.process_ids[0], signal.SIGKILL)
-            await eventually(
-                lambda: "has no sandbox and must not work without (none (" in caplog.text, "one has refused"
-            )
-            assert owner.session is None
-        await eventually(lambda: owner.session is not None, "one with a sandbox is there again")
-        await owner.plays(song)
-    finally:
-        await pool.stop()
 
 
 class LateFirst(DirectStarter):
