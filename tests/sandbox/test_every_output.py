@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from tests.support.audio_files import mp3, music
 from tests.support.decoder_driver import DecoderDriver, confined_decoder
@@ -16,17 +15,11 @@ from tests.support.one_of_each import ONE_OF_EACH, filters_with
 from tonearm.core.filters import BAND_COUNT, Echo, Effects, Filters, Limiter, Normalization, Timescale
 from tonearm.core.frame import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
 from tonearm.decoder.messages import (
-    FIRST_OVERLAY_SOURCE,
     CloseSession,
-    CrossfadeOrder,
     Encoded,
     Failed,
-    FirstAudio,
     Grant,
-    Opened,
-    OverlayOrder,
     Plan,
-    SeekSource,
 )
 
 FRAMES_A_SETTING = 12
@@ -59,24 +52,22 @@ OUTPUTS: Sequence[Outputs] = (
 class Listener:
     """Grants frames of one session under changing settings. `heard` are the forms in which there was sound."""
 
-    def __init__(self, driver: DecoderDriver, session: int, outputs: Outputs) -> None:
+    def __init__(self, driver: DecoderDriver, outputs: Outputs) -> None:
         self.heard: set[Output] = set()
         self._driver = driver
-        self._session = session
         self._outputs = outputs
         self._epoch = 1
         self._at_frame = 0
-        driver.open_session(session)
+        driver.open_session()
 
-    def plan(self, filters: Filters, *, cut_to: int | None, after: int, **more: object) -> None:
+    def plan(self, filters: Filters, *, cut_to: int | None) -> None:
         self._epoch += 1
         epochs = self._epoch, self._epoch - 1
-        plan = Plan(self._session, *epochs, self._at_frame, cut_to, after, None, filters, outputs=self._outputs)
-        self._driver.send(structs.replace(plan, **more))
+        self._driver.send(Plan(1, *epochs, self._at_frame, cut_to, 1, None, filters, outputs=self._outputs))
 
     def play(self, frames: int) -> None:
         end = self._at_frame + frames
-        for audio in self._driver.listen(self._session, self._epoch, self._at_frame, end, self._outputs):
+        for audio in self._driver.listen(1, self._epoch, self._at_frame, end, self._outputs):
             assert audio.first_frame == self._at_frame
             self._at_frame = min(audio.first_frame + audio.frames, end)
             self.heard |= {PCM} if any(audio.pcm) else set()
@@ -84,23 +75,23 @@ class Listener:
 
     def end(self) -> None:
         """Ends the session once the MP3 of all frames is there. No source may have failed."""
-        self._driver.send(Grant(self._session, self._epoch, self._at_frame, self._at_frame, self._outputs))
+        self._driver.send(Grant(1, self._epoch, self._at_frame, self._at_frame, self._outputs))
         awaited = {output for output in self._outputs if output.format == "mp3"}
         while awaited:
-            encoded = self._driver.wait_for(Encoded, self._session)
+            encoded = self._driver.wait_for(Encoded, 1)
             self.heard |= {encoded.output} if any(encoded.mp3_frames) else set()
             if encoded.end_frame == self._at_frame:
                 awaited.discard(encoded.output)
-        self._driver.send(CloseSession(self._session))
+        self._driver.send(CloseSession(1))
         assert not [message for message in self._driver.received if isinstance(message, Failed)]
         self._driver.received.clear()
 
 
 def under_settings(settings: Sequence[Filters], driver: DecoderDriver, outputs: Outputs, song: Path) -> None:
-    listener = Listener(driver, 1, outputs)
+    listener = Listener(driver, outputs)
     driver.open_file(song)
     for number, filters in enumerate(settings):
-        listener.plan(filters, cut_to=None if number else 1, after=1)
+        listener.plan(filters, cut_to=None if number else 1)
         listener.play(FRAMES_A_SETTING)
     listener.end()
     assert listener.heard == outputs
@@ -122,27 +113,3 @@ def test_no_effect_asks_for_more(song: Path) -> None:
 def test_no_output_asks_for_more(outputs: Outputs, song: Path) -> None:
     with confined_decoder() as driver:
         under_settings(FEW_SETTINGS, driver, outputs, song)
-
-
-def test_no_seek_overlay_or_crossfade_asks_for_more(song: Path) -> None:
-    """Seeks within what is decoded already, and beyond it; another sound over it; then the fade into a song that comes
-    in answer to requests. Everything is on."""
-    with confined_decoder() as driver:
-        listener = Listener(driver, 1, ALL_FORMS)
-        driver.open_file(song)
-        listener.plan(ALL_AT_ONCE, cut_to=1, after=1)
-        listener.play(FRAMES_A_SETTING)
-        for source, at_sample in ((2, 30_000), (3, 300_000), (4, 0)):
-            driver.send(SeekSource(1, source - 1, source, at_sample))
-            listener.plan(ALL_AT_ONCE, cut_to=source, after=source)
-            listener.play(FRAMES_A_SETTING)
-        driver.open_bytes(song.read_bytes(), source=5)
-        driver.wait_for(Opened, source=5)
-        driver.open_file(song, source=FIRST_OVERLAY_SOURCE)
-        driver.wait_for(FirstAudio)
-        overlay = OverlayOrder(FIRST_OVERLAY_SOURCE, 0.5, -12.0, 4_800, end_sample=20_000)
-        fade = CrossfadeOrder(24_000, 12_000, "equalPower")
-        listener.plan(ALL_AT_ONCE, cut_to=None, after=4, following=5, crossfade=fade, overlays=(overlay,))
-        listener.play(60)
-        listener.end()
-        assert PCM in listener.heard

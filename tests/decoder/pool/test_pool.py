@@ -333,33 +333,6 @@ async def test_a_process_that_hangs_or_whose_step_lasts_is_ended_after_the_limit
         await owner.plays(song)
 
 
-async def test_a_process_at_ease_is_asked_less_often_until_a_session_comes_or_an_answer_does_not() -> None:
-    time = HandTime()
-    async with first_process_only(time=time) as pool:
-        (process,) = pool._in_use
-        usual_s, busy_s = Timeouts().ping_interval_s, Timeouts().busy_ping_interval_s
-
-        def pings_in(seconds: float, *, answered: bool = True) -> int:
-            before = process._asked
-            for _ in range(round(seconds / 0.1)):
-                time.forward(0.1)
-                if answered and process._answered < process._asked:
-                    process._receive(Pong(process._asked, 0.0, busy_s, 0.1, 0.1, 1.0))
-            return process._asked - before
-
-        process._ping(process._asked + 1)
-        assert pings_in(10 * usual_s) in (9, 10)  # it has no session
-        Owner(pool)
-        assert pings_in(2 * usual_s) > 2  # what a session needs is not known yet
-        assert pings_in(10 * usual_s) in (9, 10)
-        before = process._asked
-        Owner(pool)
-        pings_in(1.0)
-        assert process._asked >= before + 1.0 / busy_s
-        pings_in(2 * usual_s)
-        assert pings_in(3 * usual_s, answered=False) > usual_s / busy_s
-
-
 @pytest.mark.parametrize(
     ("interpreter", "said", "least", "most"),
     [(NOWHERE, "could not be started", 1, 1), ("/bin/false", "exited with 1", 2, 5)],

@@ -190,23 +190,6 @@ async def test_where_no_template_starts_there_are_interpreters(
         assert caplog.text.count(AS_INTERPRETERS) == 1
 
 
-async def test_fifty_starts_and_kills_leave_nothing(song: Path) -> None:
-    async with templated_pool() as (pool, template):
-        owner = Owner(pool)
-        before, descriptors = children(), len(open_descriptors())
-        for _ in range(50):
-            with ends_of_a_start() as (connection, memory):
-                process = await template.start(connection, memory)
-                assert children() > before
-                process.kill()
-                assert await asyncio.to_thread(process.wait) == -signal.SIGKILL
-                process.kill()  # It is gone, and nobody else is hit.
-        assert children() == before
-        assert len(open_descriptors()) == descriptors
-        await keeps_only_its_own(template)
-        await owner.plays(song)
-
-
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_start_that_is_given_up_leaves_no_process(turns: int) -> None:
     """Before the order is sent, after that, and after the answer."""
@@ -221,9 +204,15 @@ async def test_a_start_that_is_given_up_leaves_no_process(turns: int) -> None:
         await eventually(lambda: children() == before, "what came of it is gone")
 
 
-async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknown() -> None:
+async def test_many_starts_and_kills_leave_nothing_nor_does_a_template_that_is_killed_while_it_forks() -> None:
     async with templated_pool() as (_, template):
-        before = children() - {pid_of(template)}
+        before, descriptors = children(), len(open_descriptors())
+        for _ in range(30):
+            with ends_of_a_start() as (connection, memory):
+                await ended_start(template, connection, memory)
+        assert (children(), len(open_descriptors())) == (before, descriptors)
+        await keeps_only_its_own(template)
+        before -= {pid_of(template)}
         for after_s in (0.0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003, 0.005):
             with ends_of_a_start() as (connection, memory):
                 await ended_start(template, connection, memory)  # when the template is loaded
@@ -236,24 +225,11 @@ async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknow
         await eventually(lambda: children() - before == {template.pid}, "there is nothing but the template")
 
 
-@pytest.mark.parametrize(("after_s", "held"), [(0.0, 0), (0.005, 0), (0.05, 0), (0.05, 1)])  # the template is held
-async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float, held: int) -> None:
-    template = DecoderTemplate(MEMORY_MB, SANDBOX, QuickStarts(held=held))
-    with ends_of_a_start() as (connection, memory):
-        before = children()
-        starting = [asyncio.create_task(ended_start(template, connection, memory)) for _ in range(3)]
-        await asyncio.sleep(after_s)
-        for task in starting:
-            task.cancel()
-        await asyncio.wait(starting)
-        await template.stop()
-    await eventually(lambda: children() == before, "nothing is left")
-
-
 async def ended_start(template: DecoderTemplate, connection: int, memory: int) -> None:
     process = await template.start(connection, memory)
     process.kill()
-    process.wait()
+    assert process.wait() == -signal.SIGKILL
+    process.kill()  # It is gone, and nobody else is hit.
 
 
 @contextmanager

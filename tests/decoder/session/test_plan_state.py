@@ -8,8 +8,6 @@ import pytest
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM, Output
 from tonearm.decoder.messages import (
-    GRANT_FRAMES,
-    PASSED_GRANT_FRAMES,
     SHORT_GRANT_FRAMES,
     Audio,
     Grant,
@@ -172,9 +170,6 @@ def test_filters_are_for_the_next_frame_where_the_way_there_and_back_as_it_was_l
     for _ in range(8):
         planned(0.019, 0.200)
     assert planned(0.015, 0.001) == 1
-    for _ in range(12):
-        planned(0.015, 0.001)
-    assert planned(0.003, 0.001) == 0
 
 
 # Sessions
@@ -262,36 +257,3 @@ def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
     bench.audio(7, 10)
     assert bench.plan.buffer.frames_ahead == kept + 7
     assert bench.plan.buffer.next_frame == 4
-
-
-def test_while_packets_are_only_passed_through_a_grant_lasts_longer_until_something_else_is_wanted() -> None:
-    opus = Output("opus", passes_through=True)
-    bench = Bench()
-    plan = bench.plan
-    bench.ordered = plan_in(plan.listen(frozenset({opus})))
-
-    def arrive(frames: int, *, is_passed: bool) -> None:
-        first = max(plan.buffer.end_frame, bench.ordered.at_frame)
-        of_frames = frames, 1, first * FRAME_SAMPLES, (), b"", 1.0, ((opus, (b"\xfc",) * frames),), (), is_passed
-        plan.audio(Audio(1, bench.ordered.epoch, first, *of_frames))
-
-    def granted(times: int) -> list[tuple[int, int]]:
-        """Which frames are granted how far, asked every ten frames."""
-        grants = []
-        for step in range(times):
-            for grant in plan.grant_in_time(is_long_step=not step % 2):
-                assert isinstance(grant, Grant)
-                assert grant.sent == plan.buffer.next_frame
-                grants.append((grant.sent, grant.granted - grant.sent))
-            bench.send(10)
-        return grants
-
-    plan.buffer.void_from(0)
-    arrive(150, is_passed=True)
-    assert granted(10) == [(0, PASSED_GRANT_FRAMES), (80, PASSED_GRANT_FRAMES)]
-    bench.play(1, filters=QUIET)
-    grant = plan.grant()
-    assert grant is not None
-    assert grant.granted - grant.sent == GRANT_FRAMES, "of which nothing is known yet"
-    arrive(80, is_passed=False)
-    assert granted(6) == [(frame, GRANT_FRAMES) for frame in range(100, 160, 20)]
