@@ -233,29 +233,20 @@ def crowd(node: SimulatedNode, load: float, costs: tuple[float, ...] = (COST,)) 
     return [node.create(costs[number % len(costs)]) for number in range(count)]
 
 
-@pytest.mark.parametrize(("load", "costs"), [(0.8, (COST,)), (0.8, (1 / 40,)), (0.5, (1 / 1000, 1 / 100))])
-def test_what_can_be_carried_is_carried_whole(load: float, costs: tuple[float, ...]) -> None:
-    node = SimulatedNode()
-    crowd(node, load, costs)
-    node.pass_s(40.0)  # to start thousands takes longer than to carry them
-    assert goodput(node, 10.0) == pytest.approx(load, rel=0.02)
-    assert not node.waiting
+MIXED = 1 / 1000, 1 / 100
 
 
 @pytest.mark.parametrize(
     ("load", "costs"),
-    [
-        (4.0, (COST,)),
-        (1.6, (1 / 1000, 1 / 100)),
-        (1.2, (1 / 40,)),
-        (4.0, (1 / 40,)),
-    ],
+    [(0.8, (COST,)), (0.8, (1 / 40,)), (0.5, MIXED), (4.0, (COST,)), (1.6, MIXED), (1.2, (1 / 40,)), (4.0, (1 / 40,))],
 )
-def test_of_too_many_so_many_get_all_their_frames_as_can_be_carried(load: float, costs: tuple[float, ...]) -> None:
+def test_what_can_be_carried_is_carried_whole_and_of_too_many_as_many(load: float, costs: tuple[float, ...]) -> None:
     node = SimulatedNode()
     crowd(node, load, costs)
     node.pass_s(40.0)  # to start thousands takes longer than to carry them
-    assert goodput(node, 10.0) >= 0.8
+    carried = goodput(node, 10.0)
+    assert carried == pytest.approx(load, rel=0.02) if load < 1 else carried >= 0.8
+    assert bool(node.waiting) == (load > 1)
 
 
 # What the node and its listeners need, too: a session costs more, the more of them there are.
@@ -282,22 +273,6 @@ def test_those_who_play_go_on_when_as_many_come_again() -> None:
     assert len(who_hears_all(node, first, 20.0)) >= 0.97 * len(first)
 
 
-def test_who_waits_gets_a_turn_in_the_order_of_asking_once_the_load_falls() -> None:
-    node = SimulatedNode()
-    players = crowd(node, 1.6)
-    node.pass_s(20.0)
-    waiting = sorted(node.waiting, key=lambda player: player.number)
-    assert len(waiting) > 0.3 * len(players)
-    for player in [player for player in players if player.has_sounded][: len(players) // 2]:
-        node.delete(player)
-    node.pass_s(20.0)
-    assert not node.waiting
-    assert all(player.is_sounding for player in node.players)
-    begun_s = [player.first_heard_s or 0.0 for player in waiting]
-    early, late = begun_s[: len(begun_s) // 3], begun_s[-len(begun_s) // 3 :]
-    assert sum(early) / len(early) < sum(late) / len(late)
-
-
 @pytest.mark.parametrize(("speed", "oldest"), [(0.5, 160), (0.2, 60)])
 def test_when_a_machine_becomes_slower_the_oldest_lose_nothing(speed: float, oldest: int) -> None:
     node = SimulatedNode()
@@ -317,12 +292,7 @@ def test_listeners_who_come_are_carried_instead_of_what_nobody_hears() -> None:
     guests = [node.create(COST) for _ in range(100)]
     node.pass_s(5.0)
     assert all(guest.is_sounding and not guest.underruns for guest in guests)
-    for guest in guests:
-        assert guest.first_heard_s is not None
-        assert guest.first_heard_s - guest.asked_s < 3.0
-
-
-# Listeners who come and go
+    assert max((guest.first_heard_s or math.inf) - guest.asked_s for guest in guests) < 3.0
 
 
 @pytest.mark.parametrize("away_s", [0.1, KEPT_S - 0.2])

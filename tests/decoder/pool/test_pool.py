@@ -23,14 +23,13 @@ from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.memory_for_sessions import MemoryForSessions
 from tests.support.processes import crash_at_work, exists, is_stopped, open_descriptors
-from tests.support.sandboxing import SANDBOX
 from tonearm.core.admission import AVERAGED_REPORTS, Capacity, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.core.memory_budget import FULL_MEMORY
 from tonearm.decoder.messages import Failed, FromDecoder, Opened, OpenSession, Pong
 from tonearm.decoder.pool.pool import MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
-from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, DecoderTemplate, DirectStarter
+from tonearm.decoder.pool.starting import DecoderStarter, DecoderTemplate, DirectStarter
 from tonearm.sandbox.report import SandboxMode
 
 MEMORY_MB = 1024
@@ -435,31 +434,11 @@ async def test_stopping_leaves_nothing(
     assert not any(record.exc_info for record in caplog.records)
 
 
-class LateFirst(DirectStarter):
-    """Starts its first process when it is let, and the others at once."""
-
-    def __init__(self) -> None:
-        super().__init__(MEMORY_MB, SANDBOX, QuickStarts())
-        self.asked = 0
-        self.may_start_first = asyncio.Event()
-
-    async def start(self, connection: int, suspects: int) -> ChildProcess:
-        self.asked += 1
-        if self.asked == 1:
-            await self.may_start_first.wait()
-        return await super().start(connection, suspects)
-
-
-async def test_a_first_process_that_is_ready_after_the_one_beside_it_is_the_spare_for_the_fifth_session() -> None:
-    starter = LateFirst()
-    pool = DecoderPool(2, MEMORY_MB, SOON, starter=starter)
+async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_session() -> None:
+    pool = DecoderPool(2, MEMORY_MB, LATER, starter=one_by_one())
     try:
-        starting = asyncio.create_task(pool.start(spare_at_once=True))
-        await eventually(lambda: pool.process_ids_in_use != [], "the one beside it is in use")
-        starter.may_start_first.set()
-        await starting
+        await pool.start(spare_at_once=True)
         await eventually(lambda: pool.has_spare, "a spare")
-        assert starter.asked == len(pool.process_ids) == 2
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
         assert owners[-1].process_id not in (None, owners[0].process_id)
     finally:
@@ -478,24 +457,6 @@ def report(pool: DecoderPool, busy: float, made_s: float = 100.0, late_s: float 
             process._receive(Pong(process._asked, 0.0, 0.5, busy / 2, busy / 2, made_s / 2, late_s, memory))
 
 
-async def test_who_starts_waits_for_room_and_who_plays_does_not() -> None:
-    async with first_process_only(capacity=AFTER_REPORTS) as pool:
-        players = [Owner(pool) for _ in range(5)]
-        report(pool, 1.0, made_s=5.0, late_s=0.1)
-        starting, unheard = Owner(pool, Urgency.STARTS), Owner(pool, Urgency.UNHEARD)
-        later = Owner(pool, Urgency.STARTS)
-        assert starting.process_id is unheard.process_id is later.process_id is None
-        assert pool.waited_s(starting) is not None
-        assert Owner(pool).process_id == players[0].process_id
-        report(pool, 0.75, made_s=5.0)
-        assert starting.process_id == players[0].process_id
-        assert (later.process_id, unheard.process_id) == (None, None)
-        assert pool.waited_s(starting) is None
-        report(pool, 0.1)
-        assert later.process_id == unheard.process_id == players[0].process_id
-        assert not any(player.losses for player in players)
-
-
 @pytest.mark.parametrize("urgency", [Urgency.STARTS, Urgency.PLAYS])
 async def test_without_memory_who_is_heard_takes_the_place_of_the_newest_that_is_not(urgency: Urgency) -> None:
     async with first_process_only() as pool:
@@ -508,17 +469,6 @@ async def test_without_memory_who_is_heard_takes_the_place_of_the_newest_that_is
         assert unheard[-1].losses == [()]
         report(pool, 0.1, memory=0.1)
         await eventually(lambda: unheard[-1].process_id is not None, "it comes back when there is memory")
-
-
-async def test_the_spare_is_taken_into_use_where_a_process_with_few_sessions_has_no_room() -> None:
-    async with running_pool(2) as pool:
-        first, spare = pool.process_ids
-        players = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT - 1)]
-        report(pool, 0.1, memory=FULL_MEMORY)
-        guest = Owner(pool, Urgency.STARTS)
-        assert [player.process_id for player in players] == [first] * len(players)
-        assert guest.process_id == spare
-        assert pool.process_ids_in_use == [first, spare]
 
 
 @pytest.mark.parametrize("urgency", [Urgency.STARTS, Urgency.UNHEARD])
@@ -535,19 +485,24 @@ async def test_who_waits_for_room_comes_into_the_spare_once_it_is_ready(urgency:
         assert not any(player.losses for player in players)
 
 
-async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_report() -> None:
+async def test_who_plays_comes_at_once_who_is_heard_with_the_next_report_and_the_others_evenly_after_it() -> None:
     time = HandTime()
     async with first_process_only(NO_SLICES, time=time, capacity=AFTER_REPORTS) as pool:
         players = [Owner(pool) for _ in range(5)]
+        (process,) = pool.process_ids_in_use
         report(pool, 1.0, made_s=5.0, late_s=0.1)
         unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(40)]
         heard = [Owner(pool, Urgency.STARTS) for _ in range(10)]
 
         def let_in() -> int:
-            return sum(player.process_id == players[0].process_id for player in unheard)
+            return sum(player.process_id == process for player in unheard)
 
+        assert not any(player.process_id for player in (*heard, *unheard))
+        assert pool.waited_s(heard[0]) == 0.0
+        assert Owner(pool).process_id == process
         report(pool, 0.1)
-        assert {player.process_id for player in heard} == {players[0].process_id}
+        assert {player.process_id for player in heard} == {process}
+        assert pool.waited_s(heard[0]) is None
         before = let_in()
         assert before <= AVERAGED_REPORTS
         pool.forget(unheard[-1])  # its player was deleted meanwhile
@@ -555,6 +510,7 @@ async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_r
         assert let_in() == pytest.approx(before + (len(unheard) - before) / 2, abs=2)
         time.forward(0.25)
         assert [player.process_id is not None for player in unheard] == [True] * 39 + [False]
+        assert not any(player.losses for player in players)
 
 
 async def test_the_newest_leave_a_process_that_stays_late(caplog: pytest.LogCaptureFixture) -> None:
