@@ -1,22 +1,9 @@
-import pytest
-
 from tests.support.pictures import GIF, JPEG, SVG, WEBP, png
 from tonearm.core.file_formats import picture_type
 
 
-@pytest.mark.parametrize(
-    ("data", "media_type"),
-    [
-        (png(), "image/png"),
-        (JPEG, "image/jpeg"),
-        (WEBP, "image/webp"),
-        (GIF, "image/gif"),
-        (SVG, None),
-        (b"RIFF\0\0\0\0WAVEfmt ", None),
-        (b"\x89PNG", None),
-        (b" " + png(), None),
-        (b"", None),
-    ],
-)
-def test_a_picture_is_known_by_its_first_bytes(data: bytes, media_type: str | None) -> None:
-    assert picture_type(data) == media_type
+def test_a_picture_is_known_by_its_first_bytes() -> None:
+    pictures = {"image/png": png(), "image/jpeg": JPEG, "image/webp": WEBP, "image/gif": GIF}
+    assert {name: picture_type(data) for name, data in pictures.items()} == {name: name for name in pictures}
+    for data in (SVG, b"RIFF\0\0\0\0WAVEfmt ", b"BM" + bytes(50), b"\x89PNG", b" " + png(), b""):
+        assert picture_type(data) is None

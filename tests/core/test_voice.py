@@ -60,20 +60,15 @@ def test_anything_else_is_no_endpoint_and_is_not_repeated(text: str) -> None:
     assert len(text) < 9 or text not in caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("pattern", "host", "admitted"),
-    [
-        ("*.discord.media", "a.b.discord.media", True),
-        ("*.discord.media", "discord.media", False),
-        ("*.discord.media", "evildiscord.media", False),
-        ("*.discord.media", "a.discord.media.evil.example", False),
-        ("127.0.0.1", "127.0.0.2", False),
-        ("[::1]", "::1", True),
-    ],
-)
-def test_which_hosts_a_pattern_admits(pattern: str, host: str, admitted: bool) -> None:
-    assert is_admitted(host, (host_pattern(pattern),)) is admitted
-    assert not is_admitted(host, ())
+def test_which_hosts_a_pattern_admits() -> None:
+    for pattern, admitted, others in (
+        ("*.Discord.media", ["a.b.discord.media"], ["discord.media", "evildiscord.media", "a.discord.media.test"]),
+        ("127.0.0.1", ["127.0.0.1"], ["127.0.0.2"]),
+        ("[::1]", ["::1"], []),
+    ):
+        patterns = (host_pattern(pattern),)
+        assert [host for host in admitted + others if is_admitted(host, patterns)] == admitted
+    assert not is_admitted("a", ())
 
 
 @pytest.mark.parametrize(

@@ -71,18 +71,10 @@ FILTERS_OUT = {
         {"band": band, "frequency_hz": BAND_FREQUENCIES_HZ[band], "gain_db": FILTERS.gains_db[band]}
         for band in range(15)
     ],
-    "timescale": None,
-    "karaoke": None,
+    **dict.fromkeys(("timescale", "karaoke", "highPass", "channelMix", "vibrato", "rotation", "distortion", "echo")),
+    **dict.fromkeys(("compressor", "normalization")),
     "lowPass": {"frequencyHz": 500.0},
-    "highPass": None,
-    "channelMix": None,
     "tremolo": {"frequency": 2.0, "depth": 1.0},
-    "vibrato": None,
-    "rotation": None,
-    "distortion": None,
-    "echo": None,
-    "compressor": None,
-    "normalization": None,
     "limiter": {"ceilingDb": -1.0, "enabled": "auto"},
 }
 KNOWN_PART = replace(

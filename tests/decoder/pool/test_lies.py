@@ -6,9 +6,8 @@ import signal
 import socket
 import struct
 import threading
-import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
 import pytest
@@ -277,26 +276,17 @@ async def test_a_session_has_some_frames_granted_with_its_opening() -> None:
         await eventually(lambda: process.was_killed, "and no more")
 
 
-def test_a_session_that_goes_on_for_weeks_knows_each_of_its_sources_and_takes_little_memory() -> None:
+def test_a_session_that_goes_on_for_weeks_knows_each_of_its_sources() -> None:
     rules = SessionRules()
     rules.ordered(OpenSession(1, 1, FIRST, Filters()))
-    tracemalloc.start()
-    try:
-        for number in range(10_000):
-            for source in (1 + number, OVERLAY + number):
-                rules.ordered(OpenSource(1, source, "a", None, False, False, None, 0, False))
-        taken_bytes, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    for known in (1, 1023, 1024, 1025, 10_000, OVERLAY, OVERLAY + 9_999):
-        rules.check(Decoded(1, known))
-        rules.check(SessionFailed(1, known, FAILURE))
-    for unknown in (10_001, OVERLAY - 1, OVERLAY + 10_000):
-        with pytest.raises(BrokenMessage):
-            rules.check(Decoded(1, unknown))
-        with pytest.raises(BrokenMessage):
-            rules.check(SessionFailed(1, unknown, FAILURE))
-    assert taken_bytes < 100_000
+    for number in range(10_000):
+        for source in (1 + number, OVERLAY + number):
+            rules.ordered(OpenSource(1, source, "a", None, False, False, None, 0, False))
+    for source in (1, 1023, 1024, 1025, 10_000, OVERLAY, OVERLAY + 9_999, 10_001, OVERLAY - 1, OVERLAY + 10_000):
+        is_known = source <= 10_000 or OVERLAY <= source < OVERLAY + 10_000
+        for message in (Decoded(1, source), SessionFailed(1, source, FAILURE)):
+            with nullcontext() if is_known else pytest.raises(BrokenMessage):
+                rules.check(message)
 
 
 async def test_nobody_speaks_for_a_session_in_another_process() -> None:
@@ -320,29 +310,12 @@ async def test_what_is_said_about_a_closed_session_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slot", "lie", "suspects"),
+    ("end", "slot", "said", "suspects"),
     [
-        (0, audio(END), (SOURCE,)),
+        (audio(END), 0, "said what it may not say", (SOURCE,)),
         # One who notes nothing is known by what it lied about: what sounds in it.
-        (None, audio(END), (0,)),
-        (None, with_field(audio(), 2, -1), (0,)),
-    ],
-)
-async def test_what_the_liar_works_on_is_a_suspect(
-    slot: int | None, lie: FromDecoder | bytes, suspects: tuple[int, ...]
-) -> None:
-    async with lying_pool() as (pool, starter):
-        liar, other = Owner(pool), Owner(pool)
-        if slot is not None:
-            starter.processes[0].work_on(liar.id, SOURCE)
-        starter.processes[0].say(lie)
-        await eventually(lambda: liar.losses and other.losses, "the sessions move")
-        assert (liar.losses[0], other.losses) == (suspects, [()])
-
-
-@pytest.mark.parametrize(
-    ("code", "slot", "said", "suspects"),
-    [
+        (audio(END), None, "said what it may not say", (0,)),
+        (with_field(audio(), 2, -1), None, "said what it may not say", (0,)),
         (EXIT_MEMORY_LIMIT, 0, "reached its memory limit", (SOURCE,)),
         (1, SESSION_SLOT, "exited with 1", (0,)),
         (0, 0, "exited with 0", ()),
@@ -350,13 +323,22 @@ async def test_what_the_liar_works_on_is_a_suspect(
         (EXIT_NO_SANDBOX, 0, "has no sandbox and must not work without", ()),
     ],
 )
-async def test_which_exits_count_against_what_was_worked_on(
-    code: int, slot: int, said: str, suspects: tuple[int, ...], caplog: pytest.LogCaptureFixture
+async def test_which_ends_count_against_what_was_worked_on(
+    end: int | FromDecoder | bytes,
+    slot: int | None,
+    said: str,
+    suspects: tuple[int, ...],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with lying_pool() as (pool, starter):
         busy, other = Owner(pool), Owner(pool)
-        starter.processes[0].work_on(busy.id, SOURCE if slot == 0 else 0, slot)
-        starter.processes[0].exit(code)
+        process = starter.processes[0]
+        if slot is not None:
+            process.work_on(busy.id, 0 if slot == SESSION_SLOT else SOURCE, slot)
+        if isinstance(end, int):
+            process.exit(end)
+        else:
+            process.say(end)
         await eventually(lambda: busy.losses and other.losses, "the sessions move")
         assert (busy.losses[0], other.losses) == (suspects, [()])
         assert said in caplog.text

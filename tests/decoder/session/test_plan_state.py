@@ -1,8 +1,5 @@
 """The node's side of a session: what leads from one state to another, and the orders that follow."""
 
-from contextlib import nullcontext
-from typing import get_args
-
 import pytest
 
 from tonearm.core.filters import Filters
@@ -18,18 +15,10 @@ from tonearm.decoder.messages import (
 )
 from tonearm.decoder.session.orders import Bursts
 from tonearm.decoder.session.plan_moves import (
-    Changing,
-    Detached,
     Mix,
     OpenSourceAt,
     Order,
     Program,
-    RefusedMove,
-    Resting,
-    Resuming,
-    SessionState,
-    Steady,
-    Switching,
 )
 from tonearm.decoder.session.plan_state import PlanState
 
@@ -67,35 +56,6 @@ class Bench:
 def plan_in(orders: tuple[Order, ...]) -> Plan:
     (plan,) = (order for order in orders if isinstance(order, Plan))
     return plan
-
-
-def reach(state: type[SessionState]) -> PlanState:
-    bench = Bench()
-    if state is Changing:
-        bench.play(1, filters=QUIET)
-    elif state is Switching:
-        bench.play(2)
-    elif state is Resting:
-        bench.plan.rest()
-    elif state is not Steady:
-        bench.plan.lose()
-        if state is Resuming:
-            bench.plan.session_opened(2)
-    assert type(bench.plan.state) is state
-    return bench.plan
-
-
-@pytest.mark.parametrize("state", get_args(SessionState))
-def test_a_session_is_lost_where_there_may_be_one_opened_where_it_is_missing_and_a_rest_ends(
-    state: type[SessionState],
-) -> None:
-    for move, is_possible in (
-        (PlanState.lose, state is not Resting),
-        (lambda plan: plan.session_opened(3), state is Detached),
-        (PlanState.wake, state is Resting),
-    ):
-        with nullcontext() if is_possible else pytest.raises(RefusedMove, match="while"):
-            move(reach(state))
 
 
 # Cuts and changes
