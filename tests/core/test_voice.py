@@ -12,15 +12,11 @@ from tonearm.core.voice import (
     ClosedBy,
     DaveStatus,
     NodeReason,
-    Reaction,
-    VoiceAction,
     VoiceCredentials,
     VoiceEndpoint,
     VoicePhase,
     VoiceStatus,
     VoiceTarget,
-    close_rule,
-    closed_by_server,
     closed_for,
     host_pattern,
     is_admitted,
@@ -96,33 +92,6 @@ def test_credentials_show_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert "secret" not in f"{caplog.text}{credentials}{credentials!r}{[credentials]}"
     assert credentials == VoiceCredentials("secret-token", "secret-session")  # the same values again change nothing
     assert credentials != VoiceCredentials("secret-token", "another")
-
-
-RESUME, IDENTIFY, CLOSE = Reaction.RESUME, Reaction.IDENTIFY, Reaction.CLOSE
-REJOIN, WAIT, STOP, FIX = VoiceAction.REJOIN, VoiceAction.WAIT, VoiceAction.STOP, VoiceAction.FIX
-
-
-@pytest.mark.parametrize(
-    ("codes", "reaction", "after_resume", "action"),
-    [
-        ((None, 1000, 1001, 1006, 1011, 4000, 4015, 4999), RESUME, RESUME, REJOIN),
-        ((4006, 4009, 4011, 4020), CLOSE, IDENTIFY, REJOIN),
-        ((4014, 4022), CLOSE, CLOSE, WAIT),
-        ((4021,), CLOSE, CLOSE, STOP),
-        ((4001, 4002, 4003, 4004, 4005), CLOSE, CLOSE, REJOIN),
-        ((4012, 4016, 4017), CLOSE, CLOSE, FIX),
-    ],
-)
-def test_what_each_close_means(
-    codes: tuple[int | None, ...], reaction: Reaction, after_resume: Reaction, action: VoiceAction
-) -> None:
-    for code in codes:
-        rule = close_rule(code)
-        assert (rule.reaction, rule.action) == (reaction, action)
-        assert close_rule(code, answers_resume=True).reaction is after_resume
-        close = closed_by_server(code, "as Discord says")
-        assert (close.code, close.reason, close.by, close.action) == (code, "as Discord says", ClosedBy.SERVER, action)
-        assert closed_by_server(code).reason == rule.reason != ""
 
 
 @pytest.mark.parametrize(

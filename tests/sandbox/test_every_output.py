@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.audio_files import mp3, music
-from tests.support.decoder_driver import DecoderDriver, confined_decoder
+from tests.support.decoder_driver import confined_decoder
 from tests.support.one_of_each import ONE_OF_EACH, filters_with
 from tonearm.core.filters import BAND_COUNT, Echo, Effects, Filters, Limiter, Normalization, Timescale
 from tonearm.core.frame import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
 from tonearm.decoder.messages import (
-    CloseSession,
     Encoded,
     Failed,
     Grant,
@@ -49,54 +48,6 @@ OUTPUTS: Sequence[Outputs] = (
 )
 
 
-class Listener:
-    """Grants frames of one session under changing settings. `heard` are the forms in which there was sound."""
-
-    def __init__(self, driver: DecoderDriver, outputs: Outputs) -> None:
-        self.heard: set[Output] = set()
-        self._driver = driver
-        self._outputs = outputs
-        self._epoch = 1
-        self._at_frame = 0
-        driver.open_session()
-
-    def plan(self, filters: Filters, *, cut_to: int | None) -> None:
-        self._epoch += 1
-        epochs = self._epoch, self._epoch - 1
-        self._driver.send(Plan(1, *epochs, self._at_frame, cut_to, 1, None, filters, outputs=self._outputs))
-
-    def play(self, frames: int) -> None:
-        end = self._at_frame + frames
-        for audio in self._driver.listen(1, self._epoch, self._at_frame, end, self._outputs):
-            assert audio.first_frame == self._at_frame
-            self._at_frame = min(audio.first_frame + audio.frames, end)
-            self.heard |= {PCM} if any(audio.pcm) else set()
-            self.heard |= {output for output, packets in audio.packets if any(packets)}
-
-    def end(self) -> None:
-        """Ends the session once the MP3 of all frames is there. No source may have failed."""
-        self._driver.send(Grant(1, self._epoch, self._at_frame, self._at_frame, self._outputs))
-        awaited = {output for output in self._outputs if output.format == "mp3"}
-        while awaited:
-            encoded = self._driver.wait_for(Encoded, 1)
-            self.heard |= {encoded.output} if any(encoded.mp3_frames) else set()
-            if encoded.end_frame == self._at_frame:
-                awaited.discard(encoded.output)
-        self._driver.send(CloseSession(1))
-        assert not [message for message in self._driver.received if isinstance(message, Failed)]
-        self._driver.received.clear()
-
-
-def under_settings(settings: Sequence[Filters], driver: DecoderDriver, outputs: Outputs, song: Path) -> None:
-    listener = Listener(driver, outputs)
-    driver.open_file(song)
-    for number, filters in enumerate(settings):
-        listener.plan(filters, cut_to=None if number else 1)
-        listener.play(FRAMES_A_SETTING)
-    listener.end()
-    assert listener.heard == outputs
-
-
 @pytest.fixture(scope="module")
 def song(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("songs") / "song"
@@ -104,12 +55,30 @@ def song(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_no_effect_asks_for_more(song: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "outputs"), [(SETTINGS, ALL_FORMS), *((FEW_SETTINGS, outputs) for outputs in OUTPUTS)]
+)
+def test_no_effect_and_no_output_asks_for_more(settings: Sequence[Filters], outputs: Outputs, song: Path) -> None:
+    heard: set[Output] = set()  # the forms in which there was sound
+    frame, epoch = 0, 1
     with confined_decoder() as driver:
-        under_settings(SETTINGS, driver, ALL_FORMS, song)
-
-
-@pytest.mark.parametrize("outputs", OUTPUTS)
-def test_no_output_asks_for_more(outputs: Outputs, song: Path) -> None:
-    with confined_decoder() as driver:
-        under_settings(FEW_SETTINGS, driver, outputs, song)
+        driver.open_session()
+        driver.open_file(song)
+        for epoch, filters in enumerate(settings, 2):
+            cut_to = 1 if not frame else None
+            driver.send(Plan(1, epoch, epoch - 1, frame, cut_to, 1, None, filters, outputs=outputs))
+            end = frame + FRAMES_A_SETTING
+            for audio in driver.listen(1, epoch, frame, end, outputs):
+                assert audio.first_frame == frame
+                frame = min(audio.first_frame + audio.frames, end)
+                heard |= {PCM} if any(audio.pcm) else set()
+                heard |= {output for output, packets in audio.packets if any(packets)}
+        driver.send(Grant(1, epoch, frame, frame, outputs))
+        awaited = {output for output in outputs if output.format == "mp3"}
+        while awaited:
+            encoded = driver.wait_for(Encoded)
+            heard |= {encoded.output} if any(encoded.mp3_frames) else set()
+            if encoded.end_frame == frame:
+                awaited.discard(encoded.output)
+        assert not [message for message in driver.received if isinstance(message, Failed)]
+    assert heard == outputs
