@@ -295,25 +295,6 @@ def test_listeners_who_come_are_carried_instead_of_what_nobody_hears() -> None:
     assert max((guest.first_heard_s or math.inf) - guest.asked_s for guest in guests) < 3.0
 
 
-@pytest.mark.parametrize("away_s", [0.1, KEPT_S - 0.2])
-def test_who_is_back_within_two_seconds_plays_on_in_an_overload(away_s: float) -> None:
-    node = SimulatedNode()
-    players = crowd(node, 1.6)
-    node.pass_s(40.0)
-    oldest = [player for player in players if player.is_sounding][:200]
-    interruptions = [player.interruptions for player in oldest]
-    for first in range(3):
-        for player in oldest[first::3]:
-            node.leave(player)
-        node.pass_s(away_s)
-        for player in oldest[first::3]:
-            node.come(player)
-        node.pass_s(5.0)
-    assert node.waiting
-    assert [player.interruptions for player in oldest] == interruptions
-    assert all(player.is_sounding for player in oldest)
-
-
 def assert_nothing_is_left(node: SimulatedNode) -> None:
     """Nobody is carried or waits, nothing is worked, and the next listener is heard at once."""
     assert not node.waiting

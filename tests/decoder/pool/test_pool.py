@@ -26,7 +26,7 @@ from tests.support.processes import crash_at_work, exists, is_stopped, open_desc
 from tonearm.core.admission import AVERAGED_REPORTS, Capacity, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.core.memory_budget import FULL_MEMORY
-from tonearm.decoder.messages import Failed, FromDecoder, Opened, OpenSession, Pong
+from tonearm.decoder.messages import FromDecoder, Opened, OpenSession, Pong
 from tonearm.decoder.pool.pool import MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
 from tonearm.decoder.pool.starting import DecoderStarter, DecoderTemplate, DirectStarter
@@ -92,10 +92,6 @@ class Owner:
     def opened(self) -> int:
         return sum(isinstance(message, Opened) for message in self.received)
 
-    @property
-    def failed(self) -> list[Failed]:
-        return [message for message in self.received if isinstance(message, Failed)]
-
 
 # Forks the processes of the pools, so that they start in some milliseconds.
 template = DecoderTemplate(MEMORY_MB, SandboxMode.AUTO, QuickStarts())
@@ -160,20 +156,11 @@ async def being_started(pool: DecoderPool, number: int) -> int:
     return pool.process_ids[-1]
 
 
-async def end(process_id: int, *owners: Owner, by: signal.Signals = signal.SIGKILL) -> None:
+async def end(process_id: int, *owners: Owner) -> None:
     """Waits until these have lost it."""
-    losses = [len(owner.losses) for owner in owners]
-    os.kill(process_id, by)
-    await eventually(
-        lambda: all(len(owner.losses) > before for owner, before in zip(owners, losses, strict=True)), "losses"
-    )
-
-
-@pytest.fixture
-def song(tmp_path: Path) -> Path:
-    path = tmp_path / "song.flac"
-    path.write_bytes(flac(music(0.5)))
-    return path
+    losses = {owner: len(owner.losses) for owner in owners}
+    os.kill(process_id, signal.SIGKILL)
+    await eventually(lambda: all(len(owner.losses) > before for owner, before in losses.items()), "losses")
 
 
 async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limit() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tests.decoder.pool.test_pool import MEMORY_MB, SOON, Owner, end, spare_ready
-from tests.support.audio_files import flac, music
 from tests.support.decoder_forks import QuickStarts
 from tests.support.environment import variables
 from tests.support.eventually import eventually
@@ -64,13 +63,6 @@ async def templated_pool(
         assert not any(map(exists, process_ids))
         assert asyncio.all_tasks() == tasks
         assert open_descriptors().keys() <= descriptors.keys()
-
-
-@pytest.fixture
-def song(tmp_path: Path) -> Path:
-    path = tmp_path / "song.flac"
-    path.write_bytes(flac(music(0.5)))
-    return path
 
 
 def pid_of(template: DecoderTemplate) -> int:
