@@ -35,7 +35,6 @@ from tonearm.decoder.messages import (
     FirstAudio,
     FoundPicture,
     FromDecoder,
-    FromNode,
     Grant,
     Mark,
     MarkKind,
@@ -131,15 +130,6 @@ class Owner(PoolOwner):
         overlays = (OverlayOrder(OVERLAY, 1.0, 0.0, 0),)
         self.send(Plan(self.id, 2, 1, FIRST, SOURCE, SOURCE, NEXT, Filters(), overlays=overlays))
         self.send(Grant(self.id, 1, FIRST, FIRST + GRANTED, frozenset({PCM, OPUS, MP3})))
-
-    @property
-    def id(self) -> int:
-        assert self.session is not None
-        return self.session.id
-
-    def send(self, order: FromNode) -> None:
-        assert self.session is not None
-        self.session.send(order)
 
 
 @asynccontextmanager

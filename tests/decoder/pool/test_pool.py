@@ -26,7 +26,7 @@ from tests.support.processes import crash_at_work, exists, is_stopped, open_desc
 from tonearm.core.admission import AVERAGED_REPORTS, Capacity, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.core.memory_budget import FULL_MEMORY
-from tonearm.decoder.messages import FromDecoder, Opened, OpenSession, Pong
+from tonearm.decoder.messages import FromDecoder, FromNode, Opened, OpenSession, Pong
 from tonearm.decoder.pool.pool import MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
 from tonearm.decoder.pool.starting import DecoderStarter, DecoderTemplate, DirectStarter
@@ -63,17 +63,25 @@ class Owner:
     def open(self) -> None:
         self.session = self._pool.open(self)
         if self.session is not None:
-            self.session.send(OpenSession(self.session.id, 1, 0, Filters()))
+            self.send(OpenSession(self.id, 1, 0, Filters()))
         self.places.append(self.process_id)
 
     @property
     def process_id(self) -> int | None:
         return None if self.session is None else self.session.process_id
 
-    def play(self, path: Path, source: int = 1) -> None:
+    @property
+    def id(self) -> int:
         assert self.session is not None
-        order = open_order(self.session.id, source, path.stat().st_size, has_descriptor=True)
-        self.session.send(order, os.open(path, os.O_RDONLY))
+        return self.session.id
+
+    def send(self, order: FromNode, descriptor: int | None = None) -> None:
+        assert self.session is not None
+        self.session.send(order, descriptor)
+
+    def play(self, path: Path, source: int = 1) -> None:
+        order = open_order(self.id, source, path.stat().st_size, has_descriptor=True)
+        self.send(order, os.open(path, os.O_RDONLY))
 
     async def plays(self, path: Path, source: int = 1) -> None:
         opened = self.opened
