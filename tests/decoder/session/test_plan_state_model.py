@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.support.examples import examples
-from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
+from tests.support.simulated_decoder import Content, SimulatedDecoder, Track
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoder.messages import (
@@ -100,17 +100,18 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.crossfade = None
         self.play()
 
-    @precondition(lambda self: self.current is not None and self.next is not None)
-    @rule(fade_samples=st.sampled_from([1, 5_000, 40_000]), goes_well=st.booleans())
-    def skip_with_a_fade(self, fade_samples: int, goes_well: bool) -> None:
-        """The sound before goes on under the next track, until it is reported as faded."""
+    @rule(fade_samples=st.sampled_from([0, 1, 5_000, 40_000]), goes_well=st.booleans())
+    def skip(self, fade_samples: int, goes_well: bool) -> None:
+        """With a fade, the sound before goes on under the next track, until it is reported as faded."""
         if goes_well:
             self.exchange()
-        if self.current is None or self.next is None:
-            return  # it ended in the meantime
-        self.fading.add(self.current)
+        fades = fade_samples > 0 and self.current is not None and self.next is not None
+        if self.current is not None and fades:
+            self.fading.add(self.current)
+        else:
+            self.leave(self.current)
         self.current, self.next, self.crossfade = self.next, None, None
-        self.play(CrossfadeOrder(0, fade_samples, "linear"))
+        self.play(CrossfadeOrder(0, fade_samples, "linear") if fades else None)
 
     @precondition(lambda self: self.current is not None)
     @rule(sample=SAMPLES)
@@ -131,18 +132,12 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.crossfades.setdefault(self.current, []).append(at_sample)
         self.play()
 
-    @rule()
-    def cut_to_the_next_track(self) -> None:
-        self.leave(self.current)
-        self.current, self.next, self.crossfade = self.next, None, None
-        self.play()
-
     @rule(at_sample=st.sampled_from([960, 2_000, 9_600, 20_000]), samples=st.sampled_from([960, 5_000, 20_000]))
     def two_long_tracks_that_fade(self, at_sample: int, samples: int) -> None:
         """As it mostly is: otherwise hardly any crossfade was ever heard."""
         self.cut_to_another_track(Track(40_000), Track(40_000))
-        if isinstance(self.plan.state, Detached):
-            self.open_session()
+        if not self.has_session:
+            self.a_process_is_there()
         self.exchange()
         if self.next is not None:
             self.fade_into_the_next_track(at_sample, samples)
@@ -158,9 +153,7 @@ class PlanStateMachine(RuleBasedStateMachine):
             self.fade_into_the_next_track(20_000, 5_000)
         else:
             self.change_filters(0.005)
-        for _ in range(frames):
-            if not isinstance(self.plan.state, Resting):
-                self.tick()
+        self.tick(frames)
         self.exchange()
 
     @rule(fades_at=st.sampled_from([None, 960, 9_600]), sent=st.integers(0, 4))
@@ -170,9 +163,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         else:
             self.two_long_tracks_that_fade(fades_at, 5_000)
         self.exchange()
-        for _ in range(sent):
-            if not isinstance(self.plan.state, Resting):
-                self.tick()
+        self.tick(sent)
         self.the_process_dies()
         self.open_session()
 
@@ -194,11 +185,9 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.has_listeners = bool(outputs)
         self.do(self.plan.listen(outputs))
 
-    @precondition(lambda self: not isinstance(self.plan.state, Resting))
     @rule(frames=st.integers(1, 12))
     def send(self, frames: int) -> None:
-        for _ in range(frames):
-            self.tick()
+        self.tick(frames)
         self.grant()
 
     @rule()
@@ -217,12 +206,6 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.plan.rest()
         self.take_faded()
         self.may_jump = True
-
-    @precondition(lambda self: isinstance(self.plan.state, Resting))
-    @rule()
-    def wake(self) -> None:
-        self.plan.wake()
-        self.open_session()
 
     # The decoder and the ways to it
 
@@ -257,7 +240,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     def all_goes_its_way(self) -> None:
         """As it mostly is: otherwise too few frames were ever sent."""
         self.exchange()
-        self.tick_if_awake()
+        self.send(8)
         self.exchange()
 
     @precondition(lambda self: not isinstance(self.plan.state, Resting))
@@ -267,24 +250,23 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.plan.lose()
         self.take_faded()
 
-    @precondition(lambda self: isinstance(self.plan.state, Detached))
+    @precondition(lambda self: not self.has_session)
     @rule()
     def a_process_is_there(self) -> None:
+        if isinstance(self.plan.state, Resting):
+            self.plan.wake()
         self.open_session()
 
     # What must hold in the end
 
     def teardown(self) -> None:
         """When nothing disturbs any more, everything is played to its end, with the filters that were set last."""
-        if isinstance(self.plan.state, Resting):
-            self.wake()
-        if isinstance(self.plan.state, Detached):
-            self.open_session()
+        if not self.has_session:
+            self.a_process_is_there()
         self.listen(PCM_ONLY)
         for _ in range(200):
             self.exchange()
-            for _ in range(5):
-                self.tick()
+            self.tick(5)
             if isinstance(self.plan.state, Steady) and not self.buffer.frames_ahead and self.current is None:
                 break
         assert self.current is None, "a track was not played to its end"
@@ -299,7 +281,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         before = self.sent
         while self.current is not None and self.sent < before + 100:
             self.exchange()
-            self.tick()
+            self.tick(1)
             if self.sent > before + 3:
                 assert self.last is not None
                 assert self.last.payloads, "silence for a listener"
@@ -317,7 +299,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         source = len(self.tracks) + 1
         self.tracks[source] = track
         if isinstance(self.plan.state, Resting):
-            self.wake()
+            self.a_process_is_there()
         self.plan.add(source, start_sample)
         self.heard[source] = start_sample
         if self.has_session:
@@ -426,19 +408,17 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     # Sending, and what must hold for all that is sent
 
-    def tick_if_awake(self) -> None:
-        if not isinstance(self.plan.state, Resting):
-            for _ in range(8):
-                self.tick()
-            self.grant()
+    def tick(self, times: int) -> None:
+        for _ in range(times):
+            if not isinstance(self.plan.state, Resting):
+                self.tick_once()
 
-    def tick(self) -> None:
+    def tick_once(self) -> None:
         message = self.buffer.pop_plain()
         if message is not None:
             assert self.last is not None
-            self.check(
-                SentFrame(self.last.forms, message, self.last.source, self.last.position_samples + FRAME_SAMPLES)
-            )
+            sample = self.last.position_samples + FRAME_SAMPLES
+            self.check(SentFrame(self.last.forms, message, self.last.source, sample))
             assert self.plan.take_complete_end() is None, "an end that was not reported in its tick"
             return
         if not self.buffer.frames_ahead:
@@ -510,7 +490,8 @@ class PlanStateMachine(RuleBasedStateMachine):
             self.ends_in_next_frame = sources[0]
         assert sources == [source for source in (self.ends_in_next_frame, self.current) if source is not None]
         for piece in content.pieces:
-            self.check_piece(piece)
+            assert piece.sample == self.heard[piece.source], "samples left out or doubled"
+            self.heard[piece.source] = piece.sample + piece.samples
         if self.leaves_somewhere is not None:
             source, left_at = self.leaves_somewhere
             assert self.heard[source] in left_at, "left where no crossfade was asked for"
@@ -532,10 +513,6 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.last, self.last_content = frame, content
         self.sent += 1
         self.next_frame = content.frame + 1
-
-    def check_piece(self, piece: Piece) -> None:
-        assert piece.sample == self.heard[piece.source], "samples left out or doubled"
-        self.heard[piece.source] = piece.sample + piece.samples
 
     def content_of(self, frame: SentFrame) -> Content:
         if frame.payloads:
