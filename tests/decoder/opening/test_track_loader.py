@@ -92,56 +92,30 @@ async def test_a_source_that_never_answers_is_given_up(pool: OnDemandPool) -> No
         await server.all_gone()
 
 
-async def test_only_so_many_are_open_at_once_and_the_others_wait(song: Path, pool: OnDemandPool) -> None:
-    async with MediaServer() as server, loading(pool) as loader:
-        url = server.serve("/silent", stall())
-        silent = [asyncio.create_task(loader.load(uri_of(url))) for _ in range(LOADS_AT_ONCE)]
-        await server.requested(LOADS_AT_ONCE)
-        waiting = asyncio.create_task(loader.load(uri_of(song)))
-        more = asyncio.create_task(loader.load(uri_of(url)))
-        silent[3].cancel()
-        assert (await waiting).length_ms == 1000
-        await server.requested(LOADS_AT_ONCE + 1)
-        for task in (*silent, more):
-            task.cancel()
-        ended = await asyncio.gather(*silent, more, return_exceptions=True)
-        assert all(isinstance(one, asyncio.CancelledError) for one in ended)
-        await server.all_gone()
-
-
-async def test_what_is_read_in_the_background_and_what_clients_load_wait_for_no_places_of_each_other(
-    tmp_path: Path, pool: OnDemandPool
+async def test_only_so_many_are_open_at_once_beside_those_in_the_background_and_a_stop_cancels_them(
+    song: Path, pool: OnDemandPool
 ) -> None:
-    song = tmp_path / "song.mp3"
-    song.write_bytes(mp3(music(30.0, 44_100), options={"write_xing": "0", "id3v2_version": "0"}))
     opener = SourceOpener(SourcePolicy(), private_networks=True)
-    async with MediaServer() as server, loading(pool) as loader:
-        url = server.serve("/silent", stall())
-        behind = [
-            asyncio.create_task(loader.load_in_background(uri_of(url), opener.open)) for _ in range(LOADS_AT_ONCE)
-        ]
-        await server.requested(LOADS_AT_ONCE)
-        assert not loader.is_busy
-        assert not (await loader.load(uri_of(song))).is_length_exact
-        silent = [asyncio.create_task(loader.load(uri_of(url))) for _ in range(LOADS_AT_ONCE)]
-        await server.requested(2 * LOADS_AT_ONCE)
-        assert loader.is_busy
-        for task in (*behind, *silent):
-            task.cancel()
-        await asyncio.gather(*behind, *silent, return_exceptions=True)
-        await server.all_gone()
-    await opener.close()
-
-
-async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
     async with MediaServer() as server:
         async with loading(pool) as loader:
-            task = asyncio.create_task(loader.load(uri_of(server.serve("/silent", stall()))))
-            await server.requested(1)
-        assert task.done()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+            uri = uri_of(server.serve("/silent", stall()))
+            tasks = [asyncio.create_task(loader.load_in_background(uri, opener.open)) for _ in range(LOADS_AT_ONCE)]
+            await server.requested(LOADS_AT_ONCE)
+            assert not loader.is_busy
+            tasks += [asyncio.create_task(loader.load(uri)) for _ in range(LOADS_AT_ONCE)]
+            await server.requested(2 * LOADS_AT_ONCE)
+            assert loader.is_busy
+            waiting = asyncio.create_task(loader.load(uri_of(song)))
+            tasks.append(asyncio.create_task(loader.load(uri)))
+            tasks[-2].cancel()
+            assert (await waiting).length_ms == 1000
+            await server.requested(2 * LOADS_AT_ONCE + 1)
+            for task in tasks[:LOADS_AT_ONCE]:
+                task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, asyncio.CancelledError) for one in ended)
         await server.all_gone()
+    await opener.close()
 
 
 async def test_a_source_in_work_when_the_process_dies_is_a_suspect(song: Path, pool: OnDemandPool) -> None:
