@@ -120,22 +120,21 @@ def test_parts_of_a_file_whose_relative_path_starts_at_the_working_folder() -> N
         assert unchanged.absolute("/srv") is unchanged
 
 
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("http://radio.example/music/My%20Song.mp3?x=/y.ogg", "My Song"),
-        ("http://radio.example/a%0Ab.mp3", "ab"),
-        ("http://radio.example/f%FCr.mp3", "für"),
-        ("http://radio.example/Vol.%202", "Vol. 2"),
-        ("http://radio.example/.mp3", ".mp3"),
-        ("http://radio.example/a%2Fb.mp3", "a/b"),
-        ("http://radio.example/", "http://radio.example/"),
-        ("/music/song.tar.gz", "song.tar"),
-        ("/", "/"),
-    ],
-)
-def test_titles(text: str, title: str) -> None:
-    assert title_from_uri(parse_source_uri(text)) == title
+TITLES = {
+    "http://radio.example/music/My%20Song.mp3?x=/y.ogg": "My Song",
+    "http://radio.example/a%0Ab.mp3": "ab",
+    "http://radio.example/f%FCr.mp3": "für",
+    "http://radio.example/Vol.%202": "Vol. 2",
+    "http://radio.example/.mp3": ".mp3",
+    "http://radio.example/a%2Fb.mp3": "a/b",
+    "http://radio.example/": "http://radio.example/",
+    "/music/song.tar.gz": "song.tar",
+    "/": "/",
+}
+
+
+def test_titles() -> None:
+    assert {text: title_from_uri(parse_source_uri(text)) for text in TITLES} == TITLES
 
 
 @pytest.mark.parametrize(
@@ -289,39 +288,38 @@ def test_items_of_a_page() -> None:
             assert item_of_page(parse_source_uri(page), item) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "link"),
-    [
-        ("youtube.com/watch?v=x", "https://youtube.com/watch?v=x"),
-        ("youtu.be?x=1", "https://youtu.be?x=1"),
-        ("radio.example:8000/live", "http://radio.example:8000/live"),
-        ("localhost:8000", "http://localhost:8000"),
-        (" radio.example/a b?x=1\u00a02", "https://radio.example/a%20b?x=1%202"),
-        ("10:35", None),
-        ("./radio.example/live", None),
-        ("C:/song.mp3", None),
-        ("Best of.com mix/x.mp3", None),
-    ],
-)
-def test_what_looks_like_a_host_gets_a_hint(text: str, link: str | None) -> None:
-    assert hint_for_link(text) == ("" if link is None else f" If it is meant as a link, write {link}.")
+HINTS = {
+    "youtube.com/watch?v=x": "https://youtube.com/watch?v=x",
+    "youtu.be?x=1": "https://youtu.be?x=1",
+    "radio.example:8000/live": "http://radio.example:8000/live",
+    "localhost:8000": "http://localhost:8000",
+    " radio.example/a b?x=1\u00a02": "https://radio.example/a%20b?x=1%202",
+    "10:35": None,
+    "./radio.example/live": None,
+    "C:/song.mp3": None,
+    "Best of.com mix/x.mp3": None,
+}
 
 
-@pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("http://host/a.mp3?token=abc\u00a0secret", "http://host/a.mp3"),
-        ("http://host/a b.mp3#secret", "http://host/a b.mp3"),
-        (" HTTP://ada:my secret@host/a?secret", "HTTP://host/a"),
-        ("host.example/a b?secret", "host.example/a b"),
-        ("localhost:8000/a b#b?secret", "localhost:8000/a b"),
-        ("file:///music/what? now.mp3", "file:///music/what"),
-        ("/music/why #1? ask=me.mp3", "/music/why #1? ask=me.mp3"),
-        ("ytsearch:what? is #1", "ytsearch:what? is #1"),
-    ],
-)
-def test_a_link_is_told_without_what_may_be_secret_whatever_blanks_are_in_it(uri: str, expected: str) -> None:
-    assert uri_for_logs(uri) == expected
+def test_what_looks_like_a_host_gets_a_hint() -> None:
+    hints = {text: f" If it is meant as a link, write {link}." if link else "" for text, link in HINTS.items()}
+    assert {text: hint_for_link(text) for text in HINTS} == hints
+
+
+TOLD = {
+    "http://host/a.mp3?token=abc\u00a0secret": "http://host/a.mp3",
+    "http://host/a b.mp3#secret": "http://host/a b.mp3",
+    " HTTP://ada:my secret@host/a?secret": "HTTP://host/a",
+    "host.example/a b?secret": "host.example/a b",
+    "localhost:8000/a b#b?secret": "localhost:8000/a b",
+    "file:///music/what? now.mp3": "file:///music/what",
+    "/music/why #1? ask=me.mp3": "/music/why #1? ask=me.mp3",
+    "ytsearch:what? is #1": "ytsearch:what? is #1",
+}
+
+
+def test_a_link_is_told_without_what_may_be_secret_whatever_blanks_are_in_it() -> None:
+    assert {text: uri_for_logs(text) for text in TOLD} == TOLD
 
 
 def test_a_long_text_is_told_and_a_long_name_of_a_host_refused_in_no_time_to_speak_of() -> None:
