@@ -42,15 +42,6 @@ def test_what_is_no_sound_is_no_stream(data: bytes) -> None:
     assert pace.is_a_files == (len(data) * 200 > MOST_WATCHED_BYTES)
 
 
-def test_single_bytes_do_not_make_it_slow() -> None:
-    """Each try to find frames looks at twice as many bytes as the one before."""
-    pace = Pace()
-    sound = _sound(*FORMS[0])[1000:]
-    for number in range(30_000):
-        pace.feed(number / 16_000, sound[number : number + 1])
-    assert pace.is_live
-
-
 @pytest.mark.parametrize(
     ("headers", "may"),
     [

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from tests.support.tracks import FILE_MISSING, make_status, make_track
 from tests.support.wire_check import check_event, check_player
@@ -29,7 +28,7 @@ from tonearm.core.voice import (
     VoiceTarget,
     closed_by_server,
 )
-from tonearm.protocol import rendering, replies
+from tonearm.protocol import rendering
 from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.events import EVENT
 from tonearm.protocol.requests import FiltersPatch
@@ -239,25 +238,15 @@ def test_a_small_reply_has_no_more_than_it_needs() -> None:
 
 @pytest.mark.parametrize(
     ("start_ms", "end_ms", "expected"),
-    [
-        (0, None, {}),
-        (0, 2000, {"startMs": 0, "endMs": 2000}),
-        (1000, 2000, {"startMs": 1000, "endMs": 2000}),
-    ],
+    [(0, None, {}), (0, 2000, {"startMs": 0, "endMs": 2000}), (1000, 2000, {"startMs": 1000, "endMs": 2000})],
 )
 def test_a_part_of_a_file_says_which_wherever_it_is_shown(
     start_ms: int, end_ms: int | None, expected: dict[str, int]
 ) -> None:
     track = replace(TRACK, start_ms=start_ms, end_ms=end_ms)
-    start = event_text(EventMessage("p", "1ife", 7, 5, events.TrackStart(track, {}, start_ms)))
-    check_event(start)
-    state = rendering.player_out(make_status("p", track))
-    check_player(state)
+    start = json.loads(event_text(EventMessage("p", "1ife", 7, 5, events.TrackStart(track, {}, start_ms))))
     played = rendering.played_track_out(replace(PLAYED, queued_track=QueuedTrack(track)))
-    TypeAdapter(replies.PlayedTrack).validate_json(json.dumps(played), strict=True)
-    listed = rendering.listed_track_out(track)
-    TypeAdapter(replies.ListedTrack).validate_json(json.dumps(listed), strict=True)
-    for shown in (json.loads(start), state, played, listed):
+    for shown in (start, rendering.player_out(make_status("p", track)), played, rendering.listed_track_out(track)):
         assert {name: shown[name] for name in ("startMs", "endMs") if name in shown} == expected
 
 

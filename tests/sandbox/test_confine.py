@@ -20,7 +20,7 @@ from tests.support.lesser_kernel import without
 from tests.support.media_server import MediaServer
 from tests.support.resolver_forks import FAKE_SITES
 from tests.support.resolving import fake_sites
-from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxRequiredError, SandboxSupervision
+from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxRequiredError
 
 PROGRAM = """
 import json, os, signal, sys, threading, time
@@ -97,20 +97,6 @@ def test_a_process_starts_where_the_system_allows_no_core_dumps_at_all() -> None
     limited = "from tonearm.sources.resolver.confinement import limit_resources\nlimit_resources(1024)"
     report, _ = confined(limited, lacks=("cores",))
     assert report.seccomp
-
-
-def test_a_level_is_told_once_and_again_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    supervision = SandboxSupervision("decoders", "decoder.sandbox")
-    supervision.take_note(SandboxReport(True, 7))
-    assert not caplog.records
-    supervision.announce()
-    supervision.take_note(SandboxReport(True, 7))
-    supervision.take_note(SandboxReport(problem="fork: EAGAIN"))
-    assert [(record.levelname, record.message) for record in caplog.records] == [
-        ("INFO", "decoders: sandbox seccomp + landlock 7"),
-        ("WARNING", "decoders: sandbox none (fork: EAGAIN)"),
-    ]
 
 
 class TestNode:

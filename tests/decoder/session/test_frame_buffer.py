@@ -121,20 +121,6 @@ def test_frames_that_are_void_end_nothing() -> None:
     assert positions.take_ended(10) == [A]
 
 
-def test_frames_in_which_something_changes_are_looked_at() -> None:
-    buffer = filled(audio(0, 5), audio(5, 5, at(A, 0)), audio(10, 10, at(A, 5, ends=True)))
-    plain = []
-    while buffer.frames_ahead:
-        if buffer.pop_plain() is not None:
-            plain.append(buffer.next_frame - 1)
-            continue
-        buffer.overlays.take_begun(buffer.next_frame)
-        buffer.pop()
-        buffer.overlays.take_ended(buffer.next_frame)
-        buffer.allow_plain(100)
-    assert [frame for frame in range(20) if frame not in plain] == [0, 5, 18, 19]
-
-
 def test_overlays_alone_are_known_and_leave_the_position_where_it_was() -> None:
     buffer = filled(audio(0, 5), audio(5, 5, source=0, position=0, rate=0.0))
     told = []
