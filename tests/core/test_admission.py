@@ -131,14 +131,6 @@ def test_few_listeners_are_let_in_at_once_where_there_is_no_room_and_none_in_an_
         assert asked == [True] * let_in + [False] * (len(asked) - let_in)
 
 
-def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:
-    capacity = Capacity()
-    late = replace(FULL, late_s=2 * OVERLOAD_LATE_S)
-    for report, now_s in ((late, 1.0), (FULL, 1.5), (late, 2.0), (FULL, 2.5)):
-        capacity.reported(report, 100, now_s)
-        assert capacity.room(100, now_s) >= 0
-
-
 @pytest.mark.parametrize(
     ("last", "begun", "is_at_ease"),
     [
@@ -184,32 +176,6 @@ def test_a_process_that_is_late_gives_some_up_and_takes_none_for_a_while() -> No
     for _ in range(4):
         capacity.reported(LoadReport(0.5, 0.3, 0.3, 60.0, 0.0), 60, now_s)
     assert capacity.room(60, now_s) > 0
-
-
-@pytest.mark.parametrize("late_s", [0.0, 2 * OVERLOAD_LATE_S])
-def test_a_process_without_sessions_takes_one_however_much_the_last_one_cost(late_s: float) -> None:
-    """The machine held the process up, so that one session took all of its time."""
-    capacity = Capacity()
-    for second in range(AVERAGED_REPORTS):
-        capacity.reported(LoadReport(1.0, 1.0, 1.0, 0.6, late_s), 1, float(second))
-    capacity.settled()
-    for second in range(60):
-        capacity.reported(LoadReport(1.0, 0.0, 0.0, 0.0, 0.0), 0, 10.0 + second)
-    assert capacity.room(0, 70.0) >= 1
-
-
-def test_an_overload_by_those_who_play_right_behind_one_by_openings_leaves_most_of_them() -> None:
-    capacity = Capacity()
-    for now_s in (10.0, 10.5):  # ten sessions that cost little, and are late
-        capacity.reported(LoadReport(0.5, 0.5, 0.1, 100.0, now_s), 10, now_s)
-    capacity.settled()
-    for now_s in (12.5, 13.0):
-        capacity.reported(LoadReport(0.5, 0.5, 0.5, 100.0, now_s), 200, now_s)
-    capacity.settled()
-    now_s = 13.0 + 2 * CLOSED_S
-    for _ in range(AVERAGED_REPORTS):
-        capacity.reported(LoadReport(0.5, 0.35, 0.35, 70.0, 0.0), 100, now_s)
-    assert 0 < capacity.room(100, now_s) <= 10  # a few at a time
 
 
 # In driven time

@@ -14,12 +14,7 @@ from tests.support.decoder_driver import confined_decoder
 from tests.support.one_of_each import ONE_OF_EACH, filters_with
 from tonearm.core.filters import BAND_COUNT, Echo, Effects, Filters, Limiter, Normalization, Timescale
 from tonearm.core.frame import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
-from tonearm.decoder.messages import (
-    Encoded,
-    Failed,
-    Grant,
-    Plan,
-)
+from tonearm.decoder.messages import Encoded, Failed, Grant, Plan
 
 FRAMES_A_SETTING = 12
 EFFECTS = (*ONE_OF_EACH, Normalization(), Limiter(-3.0, enabled=True))

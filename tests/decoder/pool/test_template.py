@@ -30,12 +30,7 @@ from tests.support.processes import (
 from tests.support.sandboxing import SANDBOX
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
-from tonearm.decoder.pool.starting import (
-    ChildProcess,
-    DecoderTemplate,
-    StartInterpreter,
-    start_interpreter,
-)
+from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, StartInterpreter, start_interpreter
 from tonearm.sandbox.report import decoder_supervision
 
 AS_INTERPRETERS = "each decoder process is started as a new interpreter"

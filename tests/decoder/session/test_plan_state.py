@@ -3,23 +3,10 @@
 import pytest
 
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM, Output
-from tonearm.decoder.messages import (
-    SHORT_GRANT_FRAMES,
-    Audio,
-    Grant,
-    Mark,
-    MarkKind,
-    OpenSession,
-    Plan,
-)
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output
+from tonearm.decoder.messages import SHORT_GRANT_FRAMES, Audio, Flush, Grant, Mark, MarkKind, OpenSession, Plan
 from tonearm.decoder.session.orders import Bursts
-from tonearm.decoder.session.plan_moves import (
-    Mix,
-    OpenSourceAt,
-    Order,
-    Program,
-)
+from tonearm.decoder.session.plan_moves import Mix, OpenSourceAt, Order, Program
 from tonearm.decoder.session.plan_state import PlanState
 
 FLAT, QUIET = Filters(), Filters(volume=0.5)
@@ -133,6 +120,25 @@ def test_filters_are_for_the_next_frame_where_the_way_there_and_back_as_it_was_l
 
 
 # Sessions
+
+
+def test_frames_for_a_new_listener_are_rendered_again_and_a_last_partial_frame_is_flushed_again_with_them() -> None:
+    """The decoder waits for the next source again with each plan."""
+    bench = Bench()
+    bench.play(1, 2)
+    assert bench.plan.flush() == ()
+    bench.plan.decoded(1)
+    assert bench.plan.flush() == (Flush(1),)
+    (grant,) = bench.plan.listen(NO_OUTPUTS)
+    assert isinstance(grant, Grant)
+    assert (grant.outputs, bench.plan.flush()) == (NO_OUTPUTS, ())
+    bench.send(4)
+    plan, grant = bench.plan.listen(PCM_ONLY)
+    assert isinstance(plan, Plan)
+    assert (plan.at_frame, plan.switch_to, plan.after) == (4, None, 1)
+    assert isinstance(grant, Grant)
+    assert (grant.outputs, bench.plan.flush()) == (PCM_ONLY, (Flush(1),))
+    assert bench.plan.listen(PCM_ONLY) == ()
 
 
 @pytest.mark.parametrize(
