@@ -143,12 +143,6 @@ def test_who_looks_when_some_are_taken_finds_the_same_heirs(
     }
 
 
-def test_who_has_few_players_takes_more() -> None:
-    counts = {"a": 0, "b": 100, "c": 150}
-    taken = Counter(heir for _, heir in Heirs(counts).of(map(str, range(200)), counts))
-    assert taken == {"a": 150, "b": 50}
-
-
 def test_those_that_are_left_are_the_heirs_and_who_drains_is_none() -> None:
     seen = members("b", "c", "lost", own="a", now_s=0.0)
     now_s = 2 * LEASE_S

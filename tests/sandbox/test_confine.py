@@ -90,15 +90,6 @@ def test_what_a_process_gets_and_why_not_more(lacks: tuple[str, ...], before: st
     assert bool(report.landlock_abi) == (seccomp and not report.problem)
 
 
-def test_a_process_starts_where_the_system_allows_no_core_dumps_at_all() -> None:
-    command = [*without("cores"), sys.executable, "-m", "tonearm.worker", SandboxMode.AUTO]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert ended.returncode == 0, ended.stderr
-    limited = "from tonearm.sources.resolver.confinement import limit_resources\nlimit_resources(1024)"
-    report, _ = confined(limited, lacks=("cores",))
-    assert report.seccomp
-
-
 class TestNode:
     @pytest.mark.parametrize("section", ["decoder", "resolver"])
     def test_required_ends_the_start_with_the_kernels_reason(self, tmp_path: Path, section: str) -> None:

@@ -3,28 +3,23 @@
 python lesser_kernel.py landlock=ENOSYS seccomp=EINVAL prctl-seccomp=EINVAL -- COMMAND…
 
 `seccomp` is the system call, `prctl-seccomp` the older way to the same; `sibling` is a fork for the parent.
-With SIGSYS for an error, who asks is killed. `cores` are core dumps, which a hard limit forbids also to root.
+With SIGSYS for an error, who asks is killed.
 """
 
 import errno
 import os
-import resource
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tonearm.sandbox.kernel import PR_SET_SECCOMP, SIBLING_FLAGS, give_up_privileges, libc
-from tonearm.sandbox.report import SandboxUnavailable
+from tonearm.sandbox.kernel import PR_SET_SECCOMP, SIBLING_FLAGS, give_up_privileges
 from tonearm.sandbox.seccomp import ALLOW, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction, set_filter
 from tonearm.sandbox.syscalls import LANDLOCK_CREATE_RULESET, this_architecture
 
 _FIRST_ARGUMENT_AT: Final = 16
 _ERRNO: Final = 0x00050000
 _KILL_PROCESS: Final = 0x80000000
-_PR_CAPBSET_DROP: Final = 24
-_CAP_SYS_RESOURCE: Final = 24
 
 
 def without(*lacks: str) -> tuple[str, ...]:
@@ -37,9 +32,6 @@ def make_lesser(lacks: Sequence[str]) -> None:
     architecture = this_architecture()
     program: list[Instruction] = []
     for lack in lacks:
-        if lack == "cores":
-            _forbid_cores()
-            continue
         name, _, error = lack.partition("=")
         action = _KILL_PROCESS if error == "SIGSYS" else _ERRNO | int(getattr(errno, error))
         refusal = Instruction(RETURN, 0, 0, action)
@@ -54,12 +46,6 @@ def make_lesser(lacks: Sequence[str]) -> None:
         program.append(refusal)
     give_up_privileges()
     set_filter(architecture, [*program, Instruction(RETURN, 0, 0, ALLOW)])
-
-
-def _forbid_cores() -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(SandboxUnavailable):  # who may not drop the right has it not
-        libc.prctl("bounding set", _PR_CAPBSET_DROP, _CAP_SYS_RESOURCE)
 
 
 def main() -> None:

@@ -72,13 +72,6 @@ async def test_messages_arrive_in_order_however_slowly_they_are_read(ends: Ends)
     assert await ends.received(len(orders)) == (orders, 9)
 
 
-async def test_messages_of_one_turn_wake_the_other_end_once(ends: Ends) -> None:
-    for number in range(50):
-        ends.link.send(Ping(number))
-    await ends.settle()
-    assert len(ends.decoder_end.recv(100_000)) == 50 * len(pack(Ping(0)))
-
-
 async def test_the_end_is_reported_once_and_nothing_is_sent_after_it(ends: Ends) -> None:
     ends.decoder_end.close()
     ends.link.send(Ping(1))

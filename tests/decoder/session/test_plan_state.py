@@ -71,14 +71,6 @@ def test_where_a_plan_begins(
     assert bench.plan.buffer.frames_ahead == frames_ahead
 
 
-def test_the_same_again_or_a_next_source_that_is_not_known_is_no_new_plan() -> None:
-    bench = Bench()
-    assert bench.plan.play(Program(1, None, Mix(FLAT))) == ()
-    assert bench.plan.play(Program(1, 77, Mix(FLAT))) == ()
-    bench.plan.drop(2)
-    assert bench.plan.play(Program(1, 2, Mix(FLAT))) == ()
-
-
 # Filters
 
 

@@ -197,10 +197,6 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.take_faded()
 
     @rule()
-    def flush(self) -> None:
-        self.do(self.plan.flush())
-
-    @rule()
     def rest(self) -> None:
         self.close_session()
         self.plan.rest()
