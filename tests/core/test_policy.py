@@ -87,24 +87,17 @@ def test_the_message_names_the_key() -> None:
         policy(allowed=["other"]).admit(parse_source_uri(RADIO))
 
 
-@pytest.mark.parametrize(
-    ("files", "listens_on_loopback_only", "came_through_proxy", "allows"),
-    [
+def test_files() -> None:
+    rows: list[tuple[Literal["auto"] | bool | tuple[str, ...], bool, bool, bool]] = [
         ("auto", True, False, True),
         ("auto", True, True, False),
         ("auto", False, False, False),
         (True, False, True, True),
         (False, True, False, False),
         (("/music",), False, True, True),
-    ],
-)
-def test_files(
-    files: Literal["auto"] | bool | tuple[str, ...],
-    listens_on_loopback_only: bool,
-    came_through_proxy: bool,
-    allows: bool,
-) -> None:
-    rules = SourcePolicy((), (), files, listens_on_loopback_only, came_through_proxy=came_through_proxy)
-    rules.admit(parse_source_uri(RADIO))
-    with nullcontext() if allows else pytest.raises(SourceRefused, match=r"sources\.files"):
-        rules.admit(parse_source_uri("/music/a.mp3"))
+    ]
+    for files, listens_on_loopback_only, came_through_proxy, allows in rows:
+        rules = SourcePolicy((), (), files, listens_on_loopback_only, came_through_proxy=came_through_proxy)
+        rules.admit(parse_source_uri(RADIO))
+        with nullcontext() if allows else pytest.raises(SourceRefused, match=r"sources\.files"):
+            rules.admit(parse_source_uri("/music/a.mp3"))

@@ -24,20 +24,18 @@ from tonearm.core.voice import (
     parse_id,
 )
 
+ENDPOINTS = {
+    "wss://c-fra07-1a2b3c.discord.media:2087/": VoiceEndpoint("c-fra07-1a2b3c.discord.media", 2087),
+    "WSS://Rotterdam1.Discord.Media.:2053": VoiceEndpoint("rotterdam1.discord.media", 2053),
+    "smart.loyal.discord.gg": VoiceEndpoint("smart.loyal.discord.gg", 443),
+    "0x7f.1:8443": VoiceEndpoint("127.0.0.1", 8443),
+    "[::1]:8443": VoiceEndpoint("::1", 8443),
+}
 
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [
-        ("wss://c-fra07-1a2b3c.discord.media:2087/", "c-fra07-1a2b3c.discord.media", 2087),
-        ("WSS://Rotterdam1.Discord.Media.:2053", "rotterdam1.discord.media", 2053),
-        ("smart.loyal.discord.gg", "smart.loyal.discord.gg", 443),
-        ("0x7f.1:8443", "127.0.0.1", 8443),
-        ("[::1]:8443", "::1", 8443),
-    ],
-)
-def test_an_endpoint_is_host_and_port(text: str, host: str, port: int) -> None:
-    assert parse_endpoint(text) == VoiceEndpoint(host, port)
-    assert parse_endpoint(str(parse_endpoint(text))) == VoiceEndpoint(host, port)
+
+def test_an_endpoint_is_host_and_port() -> None:
+    assert {text: parse_endpoint(text) for text in ENDPOINTS} == ENDPOINTS
+    assert all(parse_endpoint(str(endpoint)) == endpoint for endpoint in ENDPOINTS.values())
 
 
 @pytest.mark.parametrize(
@@ -94,22 +92,17 @@ def test_credentials_show_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert credentials != VoiceCredentials("secret-token", "another")
 
 
-@pytest.mark.parametrize(
-    ("phase", "dave", "sounds", "can_flow"),
-    [
+def test_when_a_voice_is_a_listener_and_when_sound_can_flow() -> None:
+    for phase, dave, sounds, can_flow in (
         (VoicePhase.CONNECTING, DaveStatus(), False, False),
         (VoicePhase.CONNECTED, DaveStatus(), True, True),
         (VoicePhase.CONNECTED, DaveStatus(1), True, False),
         (VoicePhase.CONNECTED, DaveStatus(1, ready=True), True, True),
         (VoicePhase.RESUMING, DaveStatus(1, ready=True), True, True),
         (VoicePhase.CLOSED, DaveStatus(1, ready=True), False, False),
-    ],
-)
-def test_when_a_voice_is_a_listener_and_when_sound_can_flow(
-    phase: VoicePhase, dave: DaveStatus, sounds: bool, can_flow: bool
-) -> None:
-    status = VoiceStatus(phase, VoiceTarget(1, 2, 3, VoiceEndpoint("a", 443)), 0, dave=dave)
-    assert (status.sounds, status.can_flow) == (sounds, can_flow)
+    ):
+        status = VoiceStatus(phase, VoiceTarget(1, 2, 3, VoiceEndpoint("a", 443)), 0, dave=dave)
+        assert (status.sounds, status.can_flow) == (sounds, can_flow), (phase, dave)
 
 
 def test_the_document_for_bots_says_the_same() -> None:

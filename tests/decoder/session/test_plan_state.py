@@ -4,7 +4,17 @@ import pytest
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output
-from tonearm.decoder.messages import SHORT_GRANT_FRAMES, Audio, Flush, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoder.messages import (
+    SHORT_GRANT_FRAMES,
+    Audio,
+    CrossfadeOrder,
+    Flush,
+    Grant,
+    Mark,
+    MarkKind,
+    OpenSession,
+    Plan,
+)
 from tonearm.decoder.session.orders import Bursts
 from tonearm.decoder.session.plan_moves import Mix, OpenSourceAt, Order, Program
 from tonearm.decoder.session.plan_state import PlanState
@@ -112,6 +122,14 @@ def test_filters_are_for_the_next_frame_where_the_way_there_and_back_as_it_was_l
 
 
 # Sessions
+
+
+def test_a_cut_that_came_too_early_for_its_source_does_not_fade() -> None:
+    bench = Bench()
+    fade = CrossfadeOrder(5 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
+    bench.ordered = plan_in(bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=fade))
+    bench.audio(0, 1)
+    assert bench.plan.take_faded() == 1
 
 
 def test_frames_for_a_new_listener_are_rendered_again_and_a_last_partial_frame_is_flushed_again_with_them() -> None:
