@@ -136,7 +136,6 @@ def test_few_listeners_are_let_in_at_once_where_there_is_no_room_and_none_in_an_
     [
         (EASY, 0, True),
         (EASY, 1, False),
-        (replace(EASY, busy_s=0.5, late_s=2 * OVERLOAD_LATE_S), 0, False),
         (replace(EASY, seconds=2.0, busy_s=1.9), 0, False),
         (replace(EASY, memory=0.6), 0, False),
     ],

@@ -13,16 +13,14 @@ import pytest
 from tests.support.audio_files import id3, mp3, music, wav
 from tests.support.decoder_forks import QuickStarts
 from tests.support.eventually import eventually
-from tests.support.hand_time import LoopTime
 from tests.support.media_server import MediaServer, media, stall
 from tests.support.player_bench import HandSuspects
 from tests.support.processes import descriptors_of, exists
 from tests.support.sandboxing import SANDBOX
-from tests.support.settling import Settling
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TRIAL_LIMIT_S, TrackLoader, Trials
+from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TrackLoader
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.starting import DirectStarter
 from tonearm.sources.opener import SourceOpener
@@ -50,8 +48,8 @@ async def loading(
         await opener.close()
 
 
-def pool_of_one(held: int = 0, **others: Any) -> OnDemandPool:
-    return OnDemandPool(1024, starter=DirectStarter(1024, SANDBOX, QuickStarts(held=held)), **others)
+def pool_of_one(**others: Any) -> OnDemandPool:
+    return OnDemandPool(1024, starter=DirectStarter(1024, SANDBOX, QuickStarts()), **others)
 
 
 @pytest.fixture
@@ -136,20 +134,6 @@ async def test_a_source_in_work_when_the_process_dies_is_a_suspect(song: Path, p
             assert (await task).length_ms > 0  # one death is not enough to refuse it
             await eventually(lambda: pool.process_ids not in ([], [pid]), "there is another process")  # noqa: B023
         assert set(suspects.uris) == {str(bad)}
-
-
-async def test_a_trial_has_all_its_time_after_another_one() -> None:
-    opener, pool = SourceOpener(SourcePolicy(), private_networks=True), pool_of_one(held=1)
-    trials, settling = Trials(opener.open, pool), Settling()
-    async with MediaServer() as server:
-        uri = uri_of(server.serve("/song.wav", media(SONG)))
-        both = [asyncio.create_task(trials.ends_its_process(uri)) for _ in range(2)]
-        await settling.settle()
-        LoopTime().forward(TRIAL_LIMIT_S)  # the first one still waits for its process
-        assert await asyncio.gather(*both) == [False, False]
-        assert server.requests
-    await trials.stop()
-    await opener.close()
 
 
 def _is_working(pid: int) -> bool:

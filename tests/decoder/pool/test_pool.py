@@ -415,17 +415,6 @@ async def test_stopping_leaves_nothing(
     assert not any(record.exc_info for record in caplog.records)
 
 
-async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_session() -> None:
-    pool = DecoderPool(2, MEMORY_MB, LATER, starter=one_by_one())
-    try:
-        await pool.start(spare_at_once=True)
-        await eventually(lambda: pool.has_spare, "a spare")
-        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
-        assert owners[-1].process_id not in (None, owners[0].process_id)
-    finally:
-        await pool.stop()
-
-
 # More than they can do
 
 
