@@ -5,14 +5,7 @@ import struct
 import pytest
 
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.protocol.framing import (
-    FrameFlag,
-    Framing,
-    Stamp,
-    as_message,
-    packets_as_messages,
-    pcm_as_messages,
-)
+from tonearm.protocol.framing import FrameFlag, Framing, Stamp, as_message, packets_as_messages, pcm_as_messages
 
 SMALL = b"\xfc\xff\xfe"
 

@@ -34,10 +34,7 @@ def uri_of(place: Path | str) -> SourceUri:
 
 @asynccontextmanager
 async def loading(
-    pool: OnDemandPool,
-    suspects: HandSuspects | None = None,
-    *,
-    deadline_s: float = 60.0,
+    pool: OnDemandPool, suspects: HandSuspects | None = None, *, deadline_s: float = 60.0
 ) -> AsyncIterator[TrackLoader]:
     opener = SourceOpener(SourcePolicy(), private_networks=True)
     loader = TrackLoader(opener.open, (suspects or HandSuspects()).add, pool, deadline_s=deadline_s)

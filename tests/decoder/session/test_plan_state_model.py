@@ -70,7 +70,6 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.next: int | None = None
         self.filters = Filters()
         self.crossfade: CrossfadeOrder | None = None
-        self.has_listeners = True
         # What was sent
         self.sent = 0
         self.next_frame = 0
@@ -94,11 +93,7 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     @rule(track=TRACKS, next_track=st.none() | TRACKS)
     def cut_to_another_track(self, track: Track, next_track: Track | None) -> None:
-        self.leave(self.current)
-        self.leave(self.next)
-        self.current, self.next = self.add(track), next_track and self.add(next_track)
-        self.crossfade = None
-        self.play()
+        self.want(self.add(track), next_track and self.add(next_track))
 
     @rule(fade_samples=st.sampled_from([0, 1, 5_000, 40_000]), goes_well=st.booleans())
     def skip(self, fade_samples: int, goes_well: bool) -> None:
@@ -108,10 +103,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         fades = fade_samples > 0 and self.current is not None and self.next is not None
         if self.current is not None and fades:
             self.fading.add(self.current)
-        else:
-            self.leave(self.current)
-        self.current, self.next, self.crossfade = self.next, None, None
-        self.play(CrossfadeOrder(0, fade_samples, "linear") if fades else None)
+        self.want(self.next, None, CrossfadeOrder(0, fade_samples, "linear") if fades else None)
 
     @precondition(lambda self: self.current is not None)
     @rule(sample=SAMPLES)
@@ -119,10 +111,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         """Another source of the same track takes the place of the current one; the next one stays."""
         assert self.current is not None
         track = self.tracks[self.current]
-        self.leave(self.current)
-        self.current = self.add(track, min(sample, track.samples - 1) if track.samples else 0)
-        self.crossfade = None
-        self.play()
+        self.want(self.add(track, min(sample, track.samples - 1) if track.samples else 0), self.next)
 
     @precondition(lambda self: self.next is not None)
     @rule(at_sample=SAMPLES, samples=st.sampled_from([960, 5_000, 40_000]))
@@ -170,9 +159,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     @rule(track=st.none() | TRACKS)
     def replace_the_next_track(self, track: Track | None) -> None:
         if self.current is not None:
-            self.leave(self.next)
-            self.next, self.crossfade = track and self.add(track), None
-            self.play()
+            self.want(self.current, track and self.add(track))
 
     @rule(until_tick_s=st.sampled_from([0.0, 0.005, 0.019]))
     def change_filters(self, until_tick_s: float) -> None:
@@ -182,7 +169,6 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     @rule(outputs=st.sampled_from([NO_OUTPUTS, PCM_ONLY, frozenset({PCM, Output("opus")})]))
     def listen(self, outputs: Outputs) -> None:
-        self.has_listeners = bool(outputs)
         self.do(self.plan.listen(outputs))
 
     @rule(frames=st.integers(1, 12))
@@ -194,7 +180,6 @@ class PlanStateMachine(RuleBasedStateMachine):
     def fall_silent(self) -> None:
         """As a pause does, to what was cut to and not heard yet."""
         self.do(self.plan.fall_silent())
-        self.take_faded()
 
     @rule()
     def rest(self) -> None:
@@ -308,12 +293,20 @@ class PlanStateMachine(RuleBasedStateMachine):
             if self.opening.pop(source, None) is None:
                 self.to_decoder.append(DropSource(self.sessions, source))
 
+    def want(self, current: int | None, next: int | None, cut_fade: CrossfadeOrder | None = None) -> None:
+        """Other sources, without a crossfade. Those that are not wanted any more are left."""
+        before = self.current, self.next
+        self.current, self.next, self.crossfade = current, next, None
+        for source in before:
+            if source not in (current, next, *self.fading):
+                self.leave(source)
+        self.play(cut_fade)
+
     def play(self, cut_fade: CrossfadeOrder | None = None) -> None:
         if self.plan.current != self.current:
             self.may_jump = self.has_cut = self.is_cut_ahead = True
             self.ends_in_next_frame = self.leaves_somewhere = None
         self.do(self.plan.play(Program(self.current, self.next, Mix(self.filters, self.crossfade)), cut_fade))
-        self.take_faded()
 
     def take_faded(self) -> None:
         while (source := self.plan.take_faded()) is not None:
@@ -336,6 +329,7 @@ class PlanStateMachine(RuleBasedStateMachine):
                     self.first_frame_of_session = order.first_frame
                     self.may_jump_at.add(order.first_frame)
                 self.to_decoder.append(order)
+        self.take_faded()
 
     def grant(self) -> None:
         grant = self.plan.grant()
@@ -372,22 +366,13 @@ class PlanStateMachine(RuleBasedStateMachine):
             case Audio():
                 self.may_jump |= not self.buffer.frames_ahead
                 self.do(self.plan.audio(message))
-                self.take_faded()
                 self.take_complete_ends()
             case Decoded():
                 self.plan.decoded(message.source)
             case Failed(gave_audio=True):
                 self.plan.interrupted(message.source, message.failure)
-            case Failed(source=source):
-                if source not in (self.current, self.next):
-                    return
-                self.leave(source)
-                if source == self.current:
-                    self.current, self.next = self.next, None
-                else:
-                    self.next = None
-                self.crossfade = None
-                self.play()
+            case Failed(source=source) if source in (self.current, self.next):
+                self.want(self.next if source == self.current else self.current, None)
 
     def exchange(self) -> None:
         """Everything that is on its way arrives, and everything that can be decoded is."""
@@ -469,9 +454,7 @@ class PlanStateMachine(RuleBasedStateMachine):
                 assert event.failure is None or breaks
             else:
                 assert (event.failure is not None) == (is_at_end and breaks)
-            self.leave(source)
-        self.current, self.next, self.crossfade = self.next, None, None
-        self.play()
+        self.want(self.next, None)
 
     def check(self, frame: SentFrame) -> None:
         content = self.content_of(frame)
