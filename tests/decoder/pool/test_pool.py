@@ -28,7 +28,7 @@ from tonearm.core.filters import Filters
 from tonearm.core.memory_budget import FULL_MEMORY
 from tonearm.decoder.messages import FromDecoder, FromNode, Opened, OpenSession, Pong
 from tonearm.decoder.pool.pool import MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
-from tonearm.decoder.pool.process import DecoderProcess, Timeouts
+from tonearm.decoder.pool.process import Timeouts
 from tonearm.decoder.pool.starting import DecoderStarter, DecoderTemplate, DirectStarter
 from tonearm.sandbox.report import SandboxMode
 
@@ -260,17 +260,6 @@ async def test_no_session_notices_the_death_of_a_spare_or_an_interrupt(
         assert (owner.process_id, owner.losses) == (in_use, [])
 
 
-async def process_with(pool: DecoderPool, busy: Owner, folder: Path) -> DecoderProcess:
-    """The process in use, when it has sources of `busy` to work on."""
-    long_song = folder / "long.flac"
-    long_song.write_bytes(flac(music(4.0)))
-    for source in WORK:
-        busy.play(long_song, source)
-    await eventually(lambda: busy.opened >= 3, "the sources are opened")
-    (process,) = pool._in_use
-    return process
-
-
 async def test_a_crash_counts_against_what_was_worked_on_which_waits_for_a_spare(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,7 +269,12 @@ async def test_a_crash_counts_against_what_was_worked_on_which_waits_for_a_spare
         for owner in (other, busy):
             owner.on_loss = order.append
         first, spare = pool.process_ids
-        await crash_at_work(await process_with(pool, busy, tmp_path))
+        long_song = tmp_path / "long.flac"
+        long_song.write_bytes(flac(music(4.0)))
+        for source in WORK:
+            busy.play(long_song, source)
+        await eventually(lambda: busy.opened >= 3, "the sources are opened")
+        await crash_at_work(pool._in_use[0])
         await eventually(lambda: busy.losses and busy.process_id is not None, "it has a process again")
         assert "was ended by SIGSEGV" in caplog.text
         assert order[0] is busy  # It is counted before any source is opened again.
@@ -363,40 +357,38 @@ async def test_a_session_with_errors_of_its_own_harms_no_other(song: Path, caplo
 
 
 async def test_many_sessions_move_in_slices_that_let_the_event_loop_go_on() -> None:
-    turns = 0
-    is_over = False
+    turn, moved_in = 0, Counter[int]()
 
-    def turn() -> None:
-        nonlocal turns
-        turns += 1
-        if not is_over:
-            asyncio.get_running_loop().call_soon(turn)
+    async def turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
 
-    def take_a_while(owner: Owner) -> None:
+    def take_a_while(_: Owner) -> None:
         began_s = time.monotonic()
         while time.monotonic() < began_s + SOON.move_slice_s / 4:
             pass
-        moved_in.append(turns)
+        moved_in[turn] += 1
 
-    moved_in: list[int] = []
     async with running_pool() as pool:
+        turning = asyncio.create_task(turns())
         owners = [Owner(pool) for _ in range(40)]
         for owner in owners:
             owner.on_loss = take_a_while
         dead = owners[0].process_id
-        moving = [owner for owner in owners if owner.process_id == dead]
-        assert len(moving) >= 12
-        closed = moving[-1]
-        turn()
         assert dead is not None
+        *moving, closed = [owner for owner in owners if owner.process_id == dead]
+        assert len(moving) >= 11
         os.kill(dead, signal.SIGKILL)
         await eventually(lambda: moved_in, "the first ones move")
         pool.forget(closed)  # its player was deleted meanwhile
-        await eventually(lambda: all(owner.losses for owner in moving if owner is not closed), "all others have moved")
-        assert max(Counter(moved_in).values()) <= MOVED_AT_ONCE
+        await eventually(lambda: all(owner.losses for owner in moving), "all others have moved")
+        assert max(moved_in.values()) <= MOVED_AT_ONCE
         assert not closed.losses
-        assert {owner.process_id for owner in moving if owner is not closed}.isdisjoint({dead})
-        is_over = True
+        assert dead not in {owner.process_id for owner in moving}
+        turning.cancel()
+        await asyncio.wait([turning])
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGSTOP])

@@ -76,9 +76,11 @@ async def another_template(template: DecoderTemplate, than: int) -> int:
     return pid_of(template)
 
 
-async def test_the_processes_of_a_template_are_those_that_are_started_alone(song: Path) -> None:
+async def test_the_processes_of_a_template_are_those_that_are_started_alone(song: Path, tmp_path: Path) -> None:
     """Children of the node in sessions of their own, with their own descriptors and no others and nothing of the node's
-    settings, confined and limited."""
+    settings or of its working folder, confined and limited."""
+    # The folder of a bot may have a `queue.py` of its own, and a folder of strangers' music anything.
+    (tmp_path / "queue.py").write_text("raise SystemExit('it was imported')\n")
 
     def system_state(process_id: int) -> list[str]:
         kept = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigCgt", "SigBlk", "Threads")
@@ -86,20 +88,16 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
         limits = Path(f"/proc/{process_id}/limits").read_text().splitlines()
         return [line for line in status if line.split(":")[0] in kept] + limits
 
-    both = templated_pool(start=start_interpreter)
-    with variables(TONEARM_SERVER__PASSWORD="secret", BOT_TOKEN="secret"):
-        async with both as (pool, template):
+    with variables(TONEARM_SERVER__PASSWORD="secret", BOT_TOKEN="secret"), chdir(tmp_path):
+        async with templated_pool(start=start_interpreter) as (pool, template):
             assert children() >= {pid_of(template), *pool.process_ids}
             assert [kind_of(pid) for pid in (pid_of(template), *pool.process_ids)] == ["template", "decoder", "decoder"]
             assert all(own_session(process_id) for process_id in (pid_of(template), *pool.process_ids))
             for process_id in pool.process_ids:
                 null, also_null, _, *others = descriptors_of(process_id).values()
                 assert (null, also_null) == ("/dev/null", "/dev/null")
-                assert sorted(other.split(":")[0] for other in others) == [
-                    "/memfd",
-                    f"/proc/{process_id}/statm",
-                    "socket",
-                ]
+                kinds = sorted(other.split(":")[0] for other in others)
+                assert kinds == ["/memfd", f"/proc/{process_id}/statm", "socket"]
             await keeps_only_its_own(template)
             alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
             await alone.start()
@@ -230,11 +228,3 @@ def ends_of_a_start() -> Iterator[tuple[int, int]]:
             yield decoder_end.fileno(), memory
         finally:
             os.close(memory)
-
-
-async def test_no_module_of_the_working_folder_is_imported(tmp_path: Path, song: Path) -> None:
-    """The folder of a bot may have a `queue.py` of its own, and a folder of strangers' music anything."""
-    (tmp_path / "queue.py").write_text("raise SystemExit('it was imported')\n")
-    with chdir(tmp_path):
-        async with templated_pool(start=start_interpreter) as (pool, _):
-            await Owner(pool).plays(song)
