@@ -18,6 +18,7 @@ from tonearm.core.source_uri import (
     uri_for_logs,
 )
 from tonearm.core.track import Track
+from tonearm.core.track_info import TrackInfo
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ REFUSED = {
         *("http://./", "http://?x"),
     ],
     "user name or password": [
-        *("http://user@radio.example/", "http://user:secret@radio.example/", "http://good.example\\@bad.example/"),
+        *("http://user@radio.example/", "http://user:secret@radio.example/", "http://good.example\\@bad.example/")
     ],
     "not a valid host name": [
         *("http://radio.example\\.bad.example/", "http://radio..example/", "http://radio example/"),
@@ -80,7 +81,7 @@ REFUSED = {
     "not a valid": ["http://[::1/"],
     **{f"port '{port}'": [f"http://radio.example:{port}/"] for port in ("0", "65536", "8o", "\uff18\uff10", "-1")},
     "control characters": [
-        *("http://radio.example/a\nb", "/music/a\0.mp3", "/music/\x7f", "/music/\x85", "/music/\ud800.mp3"),
+        *("http://radio.example/a\nb", "/music/a\0.mp3", "/music/\x7f", "/music/\x85", "/music/\ud800.mp3")
     ],
     "not UTF-8": ["/music/f\udcfcr.mp3"],
     "names the host 'server'": ["file://server/share/a.mp3"],
@@ -209,14 +210,12 @@ def test_a_part_is_written_with_thousandths() -> None:
 
 
 def test_what_a_track_shows_before_it_was_opened() -> None:
-    info = initial_track_info(parse_source_uri("HTTP://Radio.example/a.mp3"))
-    assert info.identifier == "HTTP://Radio.example/a.mp3"
-    assert info.uri == "http://radio.example/a.mp3"
-    assert (info.title, info.source_name, info.length_ms) == ("a", "http", 0)
-    assert not info.is_stream
-    assert not info.is_seekable
-    local = initial_track_info(parse_source_uri("file:///m/b.ogg"))
-    assert (local.identifier, local.uri, local.source_name) == ("file:///m/b.ogg", "/m/b.ogg", "file")
+    for given_uri, opened, title, source in (
+        ("HTTP://Radio.example/a.mp3", "http://radio.example/a.mp3", "a", "http"),
+        ("file:///m/b.ogg", "/m/b.ogg", "b", "file"),
+    ):
+        shown = TrackInfo(given_uri, opened, title, length_ms=0, is_seekable=False, is_stream=False, source_name=source)
+        assert initial_track_info(parse_source_uri(given_uri)) == shown
 
 
 @given(

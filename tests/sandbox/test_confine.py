@@ -20,7 +20,7 @@ from tests.support.lesser_kernel import without
 from tests.support.media_server import MediaServer
 from tests.support.resolver_forks import FAKE_SITES
 from tests.support.resolving import fake_sites
-from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxRequiredError
+from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 PROGRAM = """
 import json, os, signal, sys, threading, time
@@ -137,12 +137,3 @@ class TestResolver:
             through = got_through((await it.failure(server.url("/fake/attack"))).message)
             assert it.pages.sandboxes == [SandboxReport(seccomp=True, problem="landlock: ENOSYS")]
         assert through == attack.RESOLVERS_MAY_WITHOUT_LANDLOCK | {"a thread"}
-
-    async def test_one_that_lacks_a_required_sandbox_resolves_nothing(self) -> None:
-        command = (*without(*NO_SECCOMP), *FAKE_SITES)
-        settings = fake_sites(command=command, sandbox=SandboxMode.REQUIRED)
-        async with MediaServer() as server, resolving(settings) as it:
-            with pytest.raises(SandboxRequiredError):
-                await it.pages.start()
-            assert "resolver.sandbox" in (await it.failure(server.url("/fake/told"))).message
-            assert not server.requests

@@ -3,7 +3,7 @@
 import pytest
 
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoder.messages import (
     SHORT_GRANT_FRAMES,
     Audio,
@@ -152,28 +152,35 @@ def test_frames_for_a_new_listener_are_rendered_again_and_a_last_partial_frame_i
 
 
 @pytest.mark.parametrize(
-    ("mp3_to", "first_frame", "mp3_from"),
+    ("outputs", "mp3_to", "first_frame"),
     [
-        pytest.param(None, 10, None, id="nobody-wants-mp3"),
-        pytest.param(0, 0, 0, id="nothing-was-encoded"),
-        pytest.param(3, 3, 3, id="some-was"),
-        pytest.param(10, 10, 10, id="all-was"),
+        (PCM_ONLY, None, 10),
+        (frozenset({PCM, Output("opus")}), None, 7),  # encoders begin with the last frames, rendered once more
+        (PCM_ONLY, 0, 0),  # nothing was encoded to MP3
+        (PCM_ONLY, 3, 3),
+        (PCM_ONLY, 10, 10),
     ],
 )
-def test_another_session_goes_on_after_the_buffered_frames_or_after_those_that_were_encoded_to_mp3(
-    mp3_to: int | None, first_frame: int, mp3_from: int | None
+def test_another_session_goes_on_after_the_buffered_frames_or_those_that_were_encoded(
+    outputs: Outputs, mp3_to: int | None, first_frame: int
 ) -> None:
     bench = Bench()
+    if orders := bench.plan.listen(outputs):
+        bench.ordered = plan_in(orders)
+        bench.audio(0, 10)
     bench.send(4)
     bench.plan.lose()
     opened, *openings, plan, grant = bench.plan.session_opened(2, mp3_to)
     assert isinstance(opened, OpenSession)
-    assert (opened.first_frame, opened.mp3_from, opened.plays_on) == (first_frame, mp3_from, True)
+    assert (opened.first_frame, opened.mp3_from, opened.plays_on) == (first_frame, mp3_to, True)
     at_sample = first_frame * FRAME_SAMPLES
     assert openings == [OpenSourceAt(1, at_sample, resumes=True), OpenSourceAt(2, 0, resumes=False)]
     assert isinstance(plan, Plan)
     assert (plan.at_frame, plan.switch_to, plan.after) == (first_frame, 1, 1)
     assert isinstance(grant, Grant)
+    bench.ordered = plan
+    bench.audio(first_frame, 20)
+    assert (bench.plan.buffer.next_frame, bench.plan.buffer.end_frame) == (4, first_frame + 20)  # nobody gets any twice
 
 
 @pytest.mark.parametrize(("rests", "first"), [(True, 5), (False, 10)])
@@ -213,23 +220,3 @@ def test_frames_that_pass_while_a_source_is_opened_are_rendered_and_not_sent() -
     assert (bench.plan.buffer.next_frame, bench.plan.buffer.frames_ahead) == (503, 7)
     bench.plan.take_event()
     assert bench.plan.buffer.pop().position_samples == 503 * FRAME_SAMPLES
-
-
-def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
-    """They are rendered once more, and nobody gets them twice."""
-    bench = Bench()
-    bench.plan.listen(frozenset({PCM, Output("opus")}))
-    bench.ordered = Plan(1, bench.plan._planned.number, 0, 0, None, 1, None, FLAT)
-    bench.audio(0, 10)
-    bench.send(4)
-    bench.plan.lose()
-    opened, opening, _, plan, _ = bench.plan.session_opened(2)
-    assert isinstance(opened, OpenSession)
-    assert isinstance(plan, Plan)
-    bench.ordered = plan
-    assert (opened.first_frame, plan.at_frame) == (7, 7)
-    assert opening == OpenSourceAt(1, 7 * FRAME_SAMPLES, True)
-    kept = bench.plan.buffer.frames_ahead
-    bench.audio(7, 10)
-    assert bench.plan.buffer.frames_ahead == kept + 7
-    assert bench.plan.buffer.next_frame == 4
