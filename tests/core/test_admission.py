@@ -131,25 +131,22 @@ def test_few_listeners_are_let_in_at_once_where_there_is_no_room_and_none_in_an_
         assert asked == [True] * let_in + [False] * (len(asked) - let_in)
 
 
-@pytest.mark.parametrize(
-    ("last", "begun", "is_at_ease"),
-    [
+def test_a_process_with_little_to_do_and_nothing_new_is_at_ease() -> None:
+    for last, begun, is_at_ease in (
         (EASY, 0, True),
         (EASY, 1, False),
         (replace(EASY, seconds=2.0, busy_s=1.9), 0, False),
         (replace(EASY, memory=0.6), 0, False),
-    ],
-)
-def test_a_process_with_little_to_do_and_nothing_new_is_at_ease(last: LoadReport, begun: int, is_at_ease: bool) -> None:
-    capacity = Capacity()
-    for number in range(AVERAGED_REPORTS):
-        assert not capacity.is_at_ease  # too little is known
-        capacity.reported(EASY, 40, number / 2)
-    assert capacity.is_at_ease
-    capacity.reported(last, 40, 5.0)
-    for _ in range(begun):
-        capacity.began()
-    assert capacity.is_at_ease is is_at_ease
+    ):
+        capacity = Capacity()
+        for number in range(AVERAGED_REPORTS):
+            assert not capacity.is_at_ease  # too little is known
+            capacity.reported(EASY, 40, number / 2)
+        assert capacity.is_at_ease
+        capacity.reported(last, 40, 5.0)
+        for _ in range(begun):
+            capacity.began()
+        assert capacity.is_at_ease is is_at_ease, (last, begun)
 
 
 @pytest.mark.parametrize(("sound_s", "comes_in_numbers"), [(0.5, False), (0.3, True)])

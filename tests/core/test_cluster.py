@@ -4,7 +4,6 @@ import math
 import random
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -151,16 +150,13 @@ def test_those_that_are_left_are_the_heirs_and_who_drains_is_none() -> None:
     assert seen.heirs(now_s) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "avoided", "expected"),
-    [
+def test_where_a_player_goes() -> None:
+    for nodes, avoided, expected in (
         ({}, [], None),
         ({"a": NodeRecord("x", is_draining=True), "b": NodeRecord("x", load=1.0)}, [], "b"),
         ({"a": NodeRecord("x", load=1.0), "b": NodeRecord("x", load=0.9, players=900)}, [], "b"),
         ({"a": NodeRecord("x"), "b": NodeRecord("x", load=0.1)}, [], "a"),
         ({"a": NodeRecord("x", players=3), "b": NodeRecord("x", players=2)}, [], "b"),
         ({"a": NodeRecord("x"), "b": NodeRecord("x", load=0.9)}, ["a"], "b"),
-    ],
-)
-def test_where_a_player_goes(nodes: dict[str, NodeRecord], avoided: list[str], expected: str | None) -> None:
-    assert placed(nodes, random.Random(1).sample, avoided) == expected
+    ):
+        assert placed(nodes, random.Random(1).sample, avoided) == expected, nodes

@@ -21,19 +21,14 @@ def test_the_less_there_is_the_less_is_decoded_ahead(used: float, samples: int) 
     assert ahead(100, 40, used) == pytest.approx(samples, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("now_mb", "before_mb", "begun", "plays_on", "expected_bytes"),
-    [
+def test_what_sessions_that_began_lately_will_have_taken() -> None:
+    for now_mb, before_mb, begun, plays_on, expected_bytes in (
         (10, 10, 0, False, 10 * MB),
         (14, 10, 10, False, 14 * MB + 10 * SETTLING_BYTES),  # one that is new counts on growth
         (11, 10, 10, True, 10 * MB + 10 * LEAST_SESSION_BYTES),  # one that plays on counts on little
         (25, 10, 10, True, 25 * MB),  # and not twice on what is used already
-    ],
-)
-def test_what_sessions_that_began_lately_will_have_taken(
-    now_mb: int, before_mb: int, begun: int, plays_on: bool, expected_bytes: int
-) -> None:
-    assert promised_bytes(now_mb * MB, before_mb * MB, begun, plays_on=plays_on) == expected_bytes
+    ):
+        assert promised_bytes(now_mb * MB, before_mb * MB, begun, plays_on=plays_on) == expected_bytes
 
 
 def test_before_anything_is_known_so_many_come_as_have_room_at_a_usual_cost_which_is_measured_then() -> None:

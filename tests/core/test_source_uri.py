@@ -137,56 +137,46 @@ def test_titles() -> None:
     assert {text: title_from_uri(parse_source_uri(text)) for text in TITLES} == TITLES
 
 
-@pytest.mark.parametrize(
-    ("fragment", "start_ms", "end_ms"),
-    [
+def test_a_fragment_names_a_part_of_what_is_opened() -> None:
+    for fragment, start_ms, end_ms in (
         ("#t=10,20", 10_000, 20_000),
         ("#t=,20", 0, 20_000),
         ("#t=1.5,2.0004", 1500, 2000),
         ("#t=npt:3,4.", 3000, 4000),
         *((media_fragment(*part), *part) for part in ((1500, None), (0, 20), (192_493, 240_000))),
-    ],
-)
-def test_a_fragment_names_a_part_of_what_is_opened(fragment: str, start_ms: int, end_ms: int | None) -> None:
-    for whole in ("http://h.example/a.mp3", "http://h.example/a?x=1", "/m/a.flac", "file:///m/a%231.ogg"):
-        uri, opened = parse_source_uri(whole + fragment), parse_source_uri(whole)
-        assert (uri.given, uri.opened, uri.normalised) == (whole + fragment, opened.opened, opened.normalised)
-        track = Track.create("t", uri)
-        assert (track.start_ms, track.end_ms, track.info.identifier) == (start_ms, end_ms, whole + fragment)
+    ):
+        for whole in ("http://h.example/a.mp3", "http://h.example/a?x=1", "/m/a.flac", "file:///m/a%231.ogg"):
+            uri, opened = parse_source_uri(whole + fragment), parse_source_uri(whole)
+            assert (uri.given, uri.opened, uri.normalised) == (whole + fragment, opened.opened, opened.normalised)
+            track = Track.create("t", uri)
+            assert (track.start_ms, track.end_ms, track.info.identifier) == (start_ms, end_ms, whole + fragment)
 
 
-@pytest.mark.parametrize(
-    ("text", "audio", "rest"),
-    [
+def test_a_fragment_names_one_of_several_sounds() -> None:
+    for text, audio, rest in (
         ("http://h.example/a.mkv?audio=1&x=2#audio=de-AT", "de-AT", ""),
         ("http://h.example/a.mkv#t=10,20&audio=2", "2", "#t=10,20"),
         ("http://h.example/a#item=3&audio=2", "2", "#item=3"),
         ("/m/a.mkv#audio=2", "2", ""),
-    ],
-)
-def test_a_fragment_names_one_of_several_sounds(text: str, audio: str, rest: str) -> None:
-    uri, whole = parse_source_uri(text), parse_source_uri(text.partition("#")[0] + rest)
-    assert (uri.audio, uri.given) == (audio, text)
-    assert (uri.normalised, uri.start_ms, uri.end_ms) == (whole.normalised, whole.start_ms, whole.end_ms)
-    assert uri != replace(whole, given=text)
+    ):
+        uri, whole = parse_source_uri(text), parse_source_uri(text.partition("#")[0] + rest)
+        assert (uri.audio, uri.given) == (audio, text)
+        assert (uri.normalised, uri.start_ms, uri.end_ms) == (whole.normalised, whole.start_ms, whole.end_ms)
+        assert uri != replace(whole, given=text)
 
 
-@pytest.mark.parametrize(
-    "fragment",
-    [
+def test_any_other_fragment_names_no_part_and_no_sound() -> None:
+    for fragment in (
         *("#t=", "#t=,", "#t=20,10", "#t=5,5", "#t=-1", "#t=1m30s", "#x", "#t=1&x", "#T=1"),
         *("?x=1&audio=2", "#audio=", "#xaudio=2"),
-    ],
-)
-def test_any_other_fragment_names_no_part_and_no_sound(fragment: str) -> None:
-    uri = parse_source_uri("http://h.example/a.mp3" + fragment)
-    assert (uri.start_ms, uri.end_ms, uri.audio) == (0, None, "")
-    assert uri.normalised == "http://h.example/a.mp3" + fragment
+    ):
+        uri = parse_source_uri("http://h.example/a.mp3" + fragment)
+        assert (uri.start_ms, uri.end_ms, uri.audio) == (0, None, ""), fragment
+        assert uri.normalised == "http://h.example/a.mp3" + fragment
 
 
-@pytest.mark.parametrize(
-    ("text", "start_ms"),
-    [
+def test_links_of_sites_name_a_start_in_their_own_way() -> None:
+    for text, start_ms in (
         ("https://youtu.be/X?t=90", 90_000),
         ("https://www.youtube.com/watch?v=X&t=1h2m3s&list=Y", 3_723_000),
         ("https://soundcloud.com/a/b?si=x#t=1%3A02%3A03", 3_723_000),
@@ -197,12 +187,10 @@ def test_any_other_fragment_names_no_part_and_no_sound(fragment: str) -> None:
             for none in ("t=", "t=m:", "t=1700000000", "start_radio=1", "xt=9", "t=-9")
         ),
         *((f"{other}?t=90", 0) for other in ("https://youtube.example/X", "https://notyoutube.com/X", "/youtu.be/X")),
-    ],
-)
-def test_links_of_sites_name_a_start_in_their_own_way(text: str, start_ms: int) -> None:
-    uri = parse_source_uri(text)
-    assert (uri.start_ms, uri.end_ms) == (start_ms, None)
-    assert "?t=90" not in text or uri.opened.endswith("?t=90")
+    ):
+        uri = parse_source_uri(text)
+        assert (uri.start_ms, uri.end_ms) == (start_ms, None), text
+        assert "?t=90" not in text or uri.opened.endswith("?t=90")
 
 
 def test_a_part_is_written_with_thousandths() -> None:
@@ -247,22 +235,19 @@ def test_a_client_names_a_sound_by_its_id_and_nothing_else_leads_to_one() -> Non
         parse_source_uri("sound:3fa1")
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "words"),
-    [
+def test_words_behind_a_key_are_a_search() -> None:
+    for text, key, words in (
         ("  YTSearch:  never   gonna ", "ytsearch", "never gonna"),
         ("scsearch:a:b", "scsearch", "a:b"),
         ("ytsearch:http://radio.example/x.m3u#t=1", "ytsearch", "http://radio.example/x.m3u#t=1"),
-    ],
-)
-def test_words_behind_a_key_are_a_search(text: str, key: str, words: str) -> None:
-    uri = parse_source_uri(text, from_client=True)
-    assert (uri.kind, uri.given, uri.search_key, uri.path) == ("search", text, key, words)
-    assert uri.normalised == uri.without_query == uri.opened == f"{key}:{words}"
-    assert (uri.host, uri.names_track_list, uri.start_ms) == (None, False, 0)
-    assert uri.absolute("/srv") is uri
-    info = initial_track_info(uri)
-    assert (info.identifier, info.title, info.source_name) == (text, words, "http")
+    ):
+        uri = parse_source_uri(text, from_client=True)
+        assert (uri.kind, uri.given, uri.search_key, uri.path) == ("search", text, key, words)
+        assert uri.normalised == uri.without_query == uri.opened == f"{key}:{words}"
+        assert (uri.host, uri.names_track_list, uri.start_ms) == (None, False, 0)
+        assert uri.absolute("/srv") is uri
+        info = initial_track_info(uri)
+        assert (info.identifier, info.title, info.source_name) == (text, words, "http")
 
 
 def test_other_texts_are_no_search() -> None:
