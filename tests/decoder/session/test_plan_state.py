@@ -16,7 +16,7 @@ from tonearm.decoder.messages import (
     Plan,
 )
 from tonearm.decoder.session.orders import Bursts
-from tonearm.decoder.session.plan_moves import Mix, OpenSourceAt, Order, Program
+from tonearm.decoder.session.plan_moves import Mix, OpenSourceAt, Order, Program, RenewSession
 from tonearm.decoder.session.plan_state import PlanState
 
 FLAT, QUIET = Filters(), Filters(volume=0.5)
@@ -181,6 +181,16 @@ def test_another_session_goes_on_after_the_buffered_frames_or_those_that_were_en
     bench.ordered = plan
     bench.audio(first_frame, 20)
     assert (bench.plan.buffer.next_frame, bench.plan.buffer.end_frame) == (4, first_frame + 20)  # nobody gets any twice
+
+
+def test_a_cut_that_died_before_it_was_heard_begins_where_it_was_to_begin_after_a_pause_too() -> None:
+    bench = Bench()
+    bench.send(1)
+    epoch = bench.play(2).epoch
+    bench.plan.audio(Audio(1, epoch, 1, 5, 2, 0, (Mark(MarkKind.BEGIN, 1, 2),), bytes(5 * FRAME_BYTES)))
+    bench.plan.lose()
+    assert OpenSourceAt(2, 5 * FRAME_SAMPLES, resumes=True) in bench.plan.session_opened(2)
+    assert bench.plan.fall_silent() == (RenewSession(),)
 
 
 @pytest.mark.parametrize(("rests", "first"), [(True, 5), (False, 10)])
