@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonearm.core.metadata import MAX_NESTING, Json, apply_metadata, is_same_json
+from tonearm.core.metadata import MAX_NESTING, Json, apply_metadata, is_player_id, is_same_json
 
 KEYS = st.sampled_from(["a", "b", "ä", ""])
 JSON_VALUES = st.recursive(
@@ -55,3 +55,8 @@ def test_depth_is_no_danger() -> None:
 )
 def test_values_that_python_takes_for_equal_are_told_apart(left: Json, right: Json) -> None:
     assert not is_same_json(left, right)
+
+
+def test_ids_are_what_a_path_can_name() -> None:
+    assert all(map(is_player_id, ("a", "A.b_c~d:e@f+g-h", "...", "0" * 128)))
+    assert not any(map(is_player_id, ("", ".", "..", "a/b", "a b", "ä", "a\n", "%41", "0" * 129, "a?b")))

@@ -16,6 +16,10 @@ ENCODED = encode_track(TrackInfo("https://radio.example/a.mp3", "https://radio.e
 LONG = "x" * 300
 
 
+def meant(typed: str) -> Meaning:
+    return what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=THERE.__contains__)
+
+
 @pytest.mark.parametrize(
     ("kind", "prefix", "texts"),
     [
@@ -43,10 +47,6 @@ def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, t
             assert meant(typed) == Meaning(kind, f"{prefix}{text}")
 
 
-def meant(typed: str) -> Meaning:
-    return what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=THERE.__contains__)
-
-
 def test_words_in_several_lines_are_searched_and_a_link_as_chats_write_it_is_the_link() -> None:
     for typed in ("The Lanterns\nNight\tFerry", "ytsearch:The Lanterns\r\n Night Ferry"):
         assert meant(typed) == Meaning("search", "ytsearch:The Lanterns Night Ferry")
@@ -55,23 +55,20 @@ def test_words_in_several_lines_are_searched_and_a_link_as_chats_write_it_is_the
         assert meant(typed) == Meaning("uri", link)
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
-        "Listen to Night by Ada on #Radio\n{}",
-        "Night (Live) - {}",
-        "{}\nNight by Ada",
-        "({})", "||{}||", "`{}`", "*{}*", '"{}".', "\u200b{}", "see [Night]({}), it is nice", "<{}>, or <{}>",
-    ],
-)  # fmt: skip
-def test_a_link_among_words_is_the_link(typed: str) -> None:
+def test_a_link_among_words_is_the_link_and_several_are_refused_as_such() -> None:
     link = "https://radio.example/Night_(Live)?a=b_"
-    assert meant(typed.replace("{}", link)) == Meaning("uri", link)
-
-
-@pytest.mark.parametrize("typed", ["{} {}2", "<{}> <{}2>", "{}\n{}2", "one {} and {}2"])
-def test_several_links_are_refused_as_such(typed: str) -> None:
-    found = meant(typed.replace("{}", "https://radio.example/"))
-    assert found.kind == "uri"
-    with pytest.raises(BadRequest, match="several links"):
-        parse_source_uri(found.text, from_client=True)
+    for typed in (
+        *(
+            "Listen to Night by Ada on #Radio\n{}",
+            "Night (Live) - {}",
+            "{}\nNight by Ada",
+            "see [Night]({}), it is nice",
+        ),
+        *("({})", "||{}||", "`{}`", "*{}*", '"{}".', "\u200b{}", "<{}>, or <{}>"),
+    ):
+        assert meant(typed.replace("{}", link)) == Meaning("uri", link)
+    for typed in ("{} {}2", "<{}> <{}2>", "{}\n{}2", "one {} and {}2"):
+        found = meant(typed.replace("{}", "https://radio.example/"))
+        assert found.kind == "uri"
+        with pytest.raises(BadRequest, match="several links"):
+            parse_source_uri(found.text, from_client=True)
