@@ -37,21 +37,16 @@ def itself(claim: Claim) -> Claim:
     return claim
 
 
-@pytest.mark.parametrize(
-    ("carried", "waiting", "room", "spares_players", "leave", "come"),
-    [
+def test_the_oldest_of_the_most_urgent_come_first_and_the_newest_of_the_least_urgent_leave_first() -> None:
+    for carried, waiting, room, spares_players, leave, come in (
         ([], [UNHEARD, STARTS, STARTS, PLAYS], 3, False, [], [3, 1, 2]),
         ([PLAYS, UNHEARD, STARTS, PLAYS, UNHEARD], [], -4, False, [4, 1, 2, 3], []),
         ([PLAYS, STARTS, PLAYS], [], -2, True, [1], []),  # only those leave who cannot begin
         ([PLAYS, PLAYS, PLAYS], [], -3, False, [2, 1], []),  # number 0 is what others depend on
         ([UNHEARD, PLAYS, UNHEARD], [UNHEARD, STARTS], 0, False, [2], [1]),
-    ],
-)
-def test_the_oldest_of_the_most_urgent_come_first_and_the_newest_of_the_least_urgent_leave_first(
-    carried: list[Urgency], waiting: list[Urgency], room: int, spares_players: bool, leave: list[int], come: list[int]
-) -> None:
-    leaving, heard, unheard = settle(claims(carried), claims(waiting), room, itself, spares_players=spares_players)
-    assert ([claim.number for claim in leaving], [claim.number for claim in heard + unheard]) == (leave, come)
+    ):
+        leaving, heard, unheard = settle(claims(carried), claims(waiting), room, itself, spares_players=spares_players)
+        assert ([claim.number for claim in leaving], [claim.number for claim in heard + unheard]) == (leave, come)
 
 
 @pytest.mark.parametrize("urgency", [PLAYS, STARTS])

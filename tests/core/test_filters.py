@@ -20,25 +20,21 @@ from tonearm.core.filters import (
 LOUD_BASS = Filters(volume=2.0, gains_db=(6.0, *(0.0,) * 13, -3.0))
 
 
-@pytest.mark.parametrize(
-    ("neutral", "audible"),
-    [
+def test_an_effect_changes_the_sound_only_with_values_that_do() -> None:
+    for neutral, audible in (
         (Effects(), Effects(limiter=Limiter(enabled=True))),
         (Effects(timescale=Timescale()), Effects(timescale=Timescale(speed=1.1))),
         (Effects(tremolo=Tremolo(depth=0.0)), Effects(tremolo=Tremolo())),
         (Effects(normalization=Normalization(mode="off")), Effects(normalization=Normalization())),
         (Effects(limiter=None), Effects(limiter=None, compressor=Compressor())),
-    ],
-)
-def test_an_effect_changes_the_sound_only_with_values_that_do(neutral: Effects, audible: Effects) -> None:
-    assert Filters(effects=neutral).changes_nothing
-    assert not Filters(effects=audible).changes_nothing
-    assert not LOUD_BASS.changes_nothing
+    ):
+        assert Filters(effects=neutral).changes_nothing
+        assert not Filters(effects=audible).changes_nothing
+        assert not LOUD_BASS.changes_nothing
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
+def test_what_is_named_is_set_and_all_else_stays() -> None:
+    for change, expected in (
         (FilterChange(), LOUD_BASS),
         (FilterChange(volume=0.5), Filters(0.5, LOUD_BASS.gains_db)),
         (FilterChange(gains=((1, 4), (14, 0))), Filters(2.0, (6.0, 4.0, *(0.0,) * 13))),
@@ -46,10 +42,8 @@ def test_an_effect_changes_the_sound_only_with_values_that_do(neutral: Effects, 
         (FilterChange(gains=()), Filters(volume=2.0)),  # an empty list makes the equalizer flat
         *((FilterChange(volume=volume), Filters(volume, LOUD_BASS.gains_db)) for volume in (0, 5)),
         *((FilterChange(gains=((14, gain_db),)), Filters(2.0, (6.0, *(0.0,) * 13, gain_db))) for gain_db in (-24, 24)),
-    ],
-)
-def test_what_is_named_is_set_and_all_else_stays(change: FilterChange, expected: Filters) -> None:
-    assert change.applied_to(LOUD_BASS) == expected
+    ):
+        assert change.applied_to(LOUD_BASS) == expected
 
 
 def test_what_is_out_of_range_is_refused() -> None:

@@ -62,23 +62,29 @@ def test_which_hosts_a_pattern_admits() -> None:
     assert not is_admitted("a", ())
 
 
-@pytest.mark.parametrize(
-    "text", ["", "*", "*.", "*.*.media", "a.*.media", "wss://a", "a:443", "a/", "*.127.0.0.1", "*.[::1]", "a b", "*a"]
-)
-def test_what_is_no_pattern_of_hosts(text: str) -> None:
-    with pytest.raises(ValueError, match=r"must hold hosts"):
-        host_pattern(text)
+def test_what_is_no_pattern_of_hosts() -> None:
+    for text in (
+        "",
+        "*",
+        "*.",
+        "*.*.media",
+        "a.*.media",
+        "wss://a",
+        "a:443",
+        "a/",
+        "*.127.0.0.1",
+        "*.[::1]",
+        "a b",
+        "*a",
+    ):
+        with pytest.raises(ValueError, match=r"must hold hosts"):
+            host_pattern(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("1", 1), ("18446744073709551615", 2**64 - 1), ("81384788765712384", 81384788765712384)]
-    + [
-        (text, None) for text in ("", "0", "18446744073709551616", "-1", "+1", "01", " 1", "1.0", "1e3", "٣", "9" * 999)
-    ],
-)
-def test_ids_are_decimal(text: str, number: int | None) -> None:
-    assert parse_id(text) == number
+def test_ids_are_decimal() -> None:
+    assert [parse_id(text) for text in ("1", "18446744073709551615")] == [1, 2**64 - 1]
+    for text in ("", "0", "18446744073709551616", "-1", "+1", "01", " 1", "1.0", "1e3", "٣", "9" * 999):
+        assert parse_id(text) is None, text
 
 
 def test_credentials_show_nothing(caplog: pytest.LogCaptureFixture) -> None:

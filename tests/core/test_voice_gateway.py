@@ -134,25 +134,22 @@ def test_a_connection_from_hello_to_the_description() -> None:
     assert Story().greeted().gets(2, {**READY, "modes": [MODES[1]]}).gateway.mode == MODES[1]
 
 
-@pytest.mark.parametrize(
-    ("op", "data", "reason"),
-    [
-        (8, {"heartbeat_interval": float("nan")}, NodeReason.PROTOCOL),
-        (2, {**READY, "ssrc": -1}, NodeReason.PROTOCOL),
-        (2, {**READY, "port": 0}, NodeReason.PROTOCOL),
-        (2, {**READY, "modes": ["xsalsa20_poly1305", 7, []]}, NodeReason.NO_MODE),
-        (4, {**DESCRIPTION, "mode": MODES[1]}, NodeReason.PROTOCOL),
-        (4, {**DESCRIPTION, "secret_key": [256] * 32}, NodeReason.PROTOCOL),
-        (4, {**DESCRIPTION, "dave_protocol_version": 2}, NodeReason.PROTOCOL),
-        (4, [], NodeReason.PROTOCOL),
-    ],
-)
-def test_a_server_that_breaks_the_protocol_is_left_for_good(op: int, data: Any, reason: NodeReason) -> None:
-    story = Story().reach({8: 1, 2: 2, 4: 4}[op]).gets(op, data)
-    close = VoiceClose(None, reason, ClosedBy.NODE, VoiceAction.FIX)
-    assert story.did == [HangUp(LEFT), GiveUp(close)]
-    assert (story.gateway.phase, story.close, story.gateway.due_s) == (VoicePhase.CLOSED, close, None)
-    assert not story.passes(1000).did
+def test_a_server_that_breaks_the_protocol_is_left_for_good() -> None:
+    for op, data, reason in (
+        (8, {"heartbeat_interval": float("nan")}, "protocol"),
+        (2, {**READY, "ssrc": -1}, "protocol"),
+        (2, {**READY, "port": 0}, "protocol"),
+        (2, {**READY, "modes": ["xsalsa20_poly1305", 7, []]}, "no_mode"),
+        (4, {**DESCRIPTION, "mode": MODES[1]}, "protocol"),
+        (4, {**DESCRIPTION, "secret_key": [256] * 32}, "protocol"),
+        (4, {**DESCRIPTION, "dave_protocol_version": 2}, "protocol"),
+        (4, [], "protocol"),
+    ):
+        story = Story().reach({8: 1, 2: 2, 4: 4}[op]).gets(op, data)
+        close = VoiceClose(None, reason, ClosedBy.NODE, VoiceAction.FIX)
+        assert story.did == [HangUp(LEFT), GiveUp(close)]
+        assert (story.gateway.phase, story.close, story.gateway.due_s) == (VoicePhase.CLOSED, close, None)
+        assert not story.passes(1000).did
 
 
 @pytest.mark.parametrize(

@@ -58,27 +58,19 @@ def plan_in(orders: tuple[Order, ...]) -> Plan:
 # Cuts and changes
 
 
-@pytest.mark.parametrize(
-    ("until_tick_s", "wanted", "plan", "frames_ahead"),
-    [
-        pytest.param(0.02, (2, None, QUIET), (3, 2, 2, None), 0, id="a cut: with the next, the buffer is emptied"),
-        pytest.param(0.02, (1, 2, FLAT), (3, None, 1, 2), 7, id="a change keeps the buffer until it arrives"),
-        pytest.param(0.005, (1, 2, FLAT), (3, None, 1, 2), 7, id="it comes in time shortly before a tick, too"),
-        pytest.param(0.005, (1, None, QUIET), (4, None, 1, None), 7, id="filters are for the frame after that tick"),
-    ],
-)
-def test_where_a_plan_begins(
-    until_tick_s: float,
-    wanted: tuple[int, int | None, Filters],
-    plan: tuple[int, int | None, int, int | None],
-    frames_ahead: int,
-) -> None:
-    bench = Bench()
-    bench.send(3)
-    bench.until_tick_s = until_tick_s
-    made = bench.play(*wanted)
-    assert (made.at_frame, made.switch_to, made.after, made.following) == plan
-    assert bench.plan.buffer.frames_ahead == frames_ahead
+def test_where_a_plan_begins() -> None:
+    for until_tick_s, wanted, plan, frames_ahead in (
+        (0.02, (2, None, QUIET), (3, 2, 2, None), 0),  # a cut: with the next frame, the buffer is emptied
+        (0.02, (1, 2, FLAT), (3, None, 1, 2), 7),  # a change keeps the buffer until it arrives
+        (0.005, (1, 2, FLAT), (3, None, 1, 2), 7),  # it comes in time shortly before a tick, too
+        (0.005, (1, None, QUIET), (4, None, 1, None), 7),  # filters are for the frame after that tick
+    ):
+        bench = Bench()
+        bench.send(3)
+        bench.until_tick_s = until_tick_s
+        made = bench.play(*wanted)
+        assert (made.at_frame, made.switch_to, made.after, made.following) == plan
+        assert bench.plan.buffer.frames_ahead == frames_ahead
 
 
 # Filters
