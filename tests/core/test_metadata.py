@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonearm.core.metadata import MAX_NESTING, Json, apply_metadata, is_player_id, is_same_json
+from tonearm.core.metadata import Json, apply_metadata, is_player_id, is_same_json
 
 KEYS = st.sampled_from(["a", "b", "ä", ""])
 JSON_VALUES = st.recursive(
@@ -34,19 +34,6 @@ def test_merging_follows_the_standard_and_changes_no_argument(existing: Json, va
     assert (existing, value) == before
     assert apply_metadata(existing, False, value) == value
     assert is_same_json(value, before[1])
-
-
-def nested(depth: int, leaf: Json) -> Json:
-    value = leaf
-    for _ in range(depth):
-        value = {"in": value}
-    return value
-
-
-def test_depth_is_no_danger() -> None:
-    merged = apply_metadata(nested(MAX_NESTING, {"kept": 1}), True, nested(MAX_NESTING, {"new": 2}))
-    assert is_same_json(merged, nested(MAX_NESTING, {"kept": 1, "new": 2}))
-    assert is_same_json(merged, nested(MAX_NESTING, {"new": 2, "kept": 1}))
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,3 @@ def test_it_is_compact_and_always_utf_8(value: Json, text: str) -> None:
     assert json_text(value) == text.encode()
     assert json.loads(json_text(value)) == value
     assert json_bytes(value) == len(text.encode())
-
-
-def test_deep_values_are_written() -> None:
-    value: Json = 1
-    for _ in range(400):
-        value = [value]
-    assert json_text(value) == b"[" * 400 + b"1" + b"]" * 400

@@ -61,21 +61,18 @@ def song(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_process_runs_only_from_the_first_use_to_the_stop(song: Path, pool: OnDemandPool) -> None:
+async def test_the_process_runs_only_while_it_is_used(song: Path, pool: OnDemandPool) -> None:
     async with loading(pool) as loader:
         assert pool.process_ids == []
         facts = await asyncio.gather(*(loader.load(uri_of(song)) for _ in range(20)))
         assert {one.length_ms for one in facts} == {1000}
         (pid,) = pool.process_ids
     assert not exists(pid)
-
-
-async def test_an_idle_process_is_ended_and_started_again(song: Path) -> None:
-    pool = pool_of_one(idle_s=0.0)
-    async with loading(pool) as loader:
+    idle_pool = pool_of_one(idle_s=0.0)
+    async with loading(idle_pool) as loader:
         for _ in range(2):
             assert (await loader.load(uri_of(song))).length_ms == 1000
-            await eventually(lambda: not pool.process_ids, "the idle process is ended")
+            await eventually(lambda: not idle_pool.process_ids, "the idle process is ended")
 
 
 async def test_a_source_that_never_answers_is_given_up(pool: OnDemandPool) -> None:
