@@ -72,9 +72,8 @@ def with_reports(load: LoadReport) -> Capacity:
     return capacity
 
 
-@pytest.mark.parametrize(
-    ("load", "urgency", "waiting", "comes", "comes_without_unheard"),
-    [
+def test_who_comes_between_two_reports_and_who_leaves_for_it() -> None:
+    for load, urgency, waiting, comes, comes_without_unheard in (
         (EASY, PLAYS, [], True, True),
         (EASY, PLAYS, [PLAYS], True, True),  # it plays on, whoever waits
         (EASY, STARTS, [], True, True),
@@ -90,19 +89,16 @@ def with_reports(load: LoadReport) -> Capacity:
         (SHORT_OF_MEMORY, STARTS, [], True, False),
         (SHORT_OF_MEMORY, STARTS, [STARTS], False, False),
         (SHORT_OF_MEMORY, UNHEARD, [], False, False),
-    ],
-)
-def test_who_comes_between_two_reports_and_who_leaves_for_it(
-    load: LoadReport, urgency: Urgency, waiting: list[Urgency], comes: bool, comes_without_unheard: bool
-) -> None:
-    before = [Claim(other, 10) for other in waiting]
-    newest, one = Claim(UNHEARD, 8), Claim(urgency, 20)
-    carried = [Claim(UNHEARD, 7), newest, *CROWD[1:]]
-    leaves = newest if comes and load is SHORT_OF_MEMORY else None
-    assert enter(one, carried, before, with_reports(load), itself, 2.0, is_admitted=False) == (comes, leaves)
-    carried = [Claim(STARTS, 8), *CROWD]
-    entry = enter(one, carried, before, with_reports(load), itself, 2.0, is_admitted=False)
-    assert entry == (comes_without_unheard, None)
+    ):
+        before = [Claim(other, 10) for other in waiting]
+        newest, one = Claim(UNHEARD, 8), Claim(urgency, 20)
+        carried = [Claim(UNHEARD, 7), newest, *CROWD[1:]]
+        leaves = newest if comes and load is SHORT_OF_MEMORY else None
+        row = load, urgency, waiting
+        assert enter(one, carried, before, with_reports(load), itself, 2.0, is_admitted=False) == (comes, leaves), row
+        carried = [Claim(STARTS, 8), *CROWD]
+        entry = enter(one, carried, before, with_reports(load), itself, 2.0, is_admitted=False)
+        assert entry == (comes_without_unheard, None), row
 
 
 @pytest.mark.parametrize(("load", "comes"), [(EASY, True), (FULL, False), (SHORT_OF_MEMORY, False)])

@@ -1,8 +1,5 @@
 """What somebody means who types one text."""
 
-from collections.abc import Sequence
-from typing import Literal
-
 import pytest
 
 from tonearm.core.errors import BadRequest
@@ -20,9 +17,8 @@ def meant(typed: str) -> Meaning:
     return what_is_meant(typed, searches={"ytsearch"}, default_search="ytsearch", is_there=THERE.__contains__)
 
 
-@pytest.mark.parametrize(
-    ("kind", "prefix", "texts"),
-    [
+def test_what_is_meant() -> None:
+    for kind, prefix, texts in (
         ("encoded", "", (ENCODED,)),
         # To ftp the error says what can be played.
         ("uri", "", ("https://youtu.be/x", "HTTP://radio.example", "ftp://radio.example/x", "spotify:track:4u")),
@@ -39,12 +35,11 @@ def meant(typed: str) -> Meaning:
         ("search", "ytsearch:", ("Lyla", "L7", "Lyon")),
         # Songs, though a host and a port are written so, too.
         ("search", "ytsearch:", ("10:35", "4:44")),
-    ],
-)
-def test_what_is_meant(kind: Literal["encoded", "uri", "search"], prefix: str, texts: Sequence[str]) -> None:
-    for text in texts:
-        for typed in (text, f" {text}\n"):
-            assert meant(typed) == Meaning(kind, f"{prefix}{text}")
+    ):
+        for text in texts:
+            for typed in (text, f" {text}\n"):
+                found = meant(typed)
+                assert (found.kind, found.text) == (kind, f"{prefix}{text}")
 
 
 def test_words_in_several_lines_are_searched_and_a_link_as_chats_write_it_is_the_link() -> None:
