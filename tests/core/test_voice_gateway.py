@@ -152,16 +152,17 @@ def test_a_server_that_breaks_the_protocol_is_left_for_good() -> None:
         assert not story.passes(1000).did
 
 
-@pytest.mark.parametrize(
-    "rubbish",
-    ["", "[", "null", "[]", '"x"', "{}", '{"op": "2"}', '{"op": -1}', '{"op": 1e3}', "[" * 100_000, "9" * 5000]
-    + [json.dumps({"op": op, "d": {}}) for op in (0, 1, 2, 3, 4, 5, 7, 9, 12, 15, 18, 20, 99)],
-)
-def test_what_is_not_known_is_passed_over_with_a_count(rubbish: str) -> None:
-    story = Story().live()
-    assert story.gateway.text(story.now_s, rubbish) == ()
-    assert story.gateway.binary(story.now_s, b"\x00\x01") == story.gateway.binary(story.now_s, b"\x00\x01\x63x") == ()
-    assert (story.gateway.passed_over, story.gateway.phase) == (3, VoicePhase.CONNECTED)
+def test_what_is_not_known_is_passed_over_with_a_count() -> None:
+    ops = (0, 1, 2, 3, 4, 5, 7, 9, 12, 15, 18, 20, 99)
+    for rubbish in (
+        *("", "[", "null", "[]", '"x"', "{}", '{"op": "2"}', '{"op": -1}', '{"op": 1e3}', "[" * 100_000, "9" * 5000),
+        *(json.dumps({"op": op, "d": {}}) for op in ops),
+    ):
+        story = Story().live()
+        assert story.gateway.text(story.now_s, rubbish) == (), rubbish[:20]
+        for binary in (b"\x00\x01", b"\x00\x01\x63x"):
+            assert story.gateway.binary(story.now_s, binary) == ()
+        assert (story.gateway.passed_over, story.gateway.phase) == (3, VoicePhase.CONNECTED)
 
 
 @pytest.mark.parametrize("size", [0, 125, 100_000])

@@ -90,50 +90,47 @@ def test_what_a_process_gets_and_why_not_more(lacks: tuple[str, ...], before: st
     assert bool(report.landlock_abi) == (seccomp and not report.problem)
 
 
-class TestNode:
-    @pytest.mark.parametrize("section", ["decoder", "resolver"])
-    def test_required_ends_the_start_with_the_kernels_reason(self, tmp_path: Path, section: str) -> None:
-        enabled = "enabled = true\n" * (section == "resolver")
-        (tmp_path / "tonearm.toml").write_text(f'[{section}]\n{enabled}sandbox = "required"\n')
-        ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
-        assert ended.returncode == 3
-        assert ended.stderr.startswith(f'tonearm: tonearm.toml: {section}.sandbox is "required", but')
-        assert "(seccomp: EINVAL)" in ended.stderr
-        assert "Traceback" not in ended.stderr
-
-    @pytest.mark.parametrize(
-        ("lacks", "config", "line"),
-        [
-            (NO_SECCOMP, "", "WARNING decoders: sandbox none (seccomp: EINVAL)"),
-            (
-                ("landlock=ENOSYS",),
-                "[decoder]\nsandbox = 'required'\n",
-                "WARNING decoders: sandbox seccomp (landlock: ENOSYS)",
-            ),
-            ((*NO_SECCOMP, "landlock=ENOSYS"), "[decoder]\nsandbox = 'off'\n", "INFO decoders: sandbox off"),
-            (("sibling=EPERM",), "", "a template cannot fork here (EPERM)"),
-        ],
-    )
-    def test_a_node_starts_with_less_and_says_so(
-        self, tmp_path: Path, lacks: tuple[str, ...], config: str, line: str
-    ) -> None:
-        (tmp_path / "tonearm.toml").write_text(config)
-        node = RunningTonearm("serve", "--port", "0", folder=tmp_path, lacks=lacks)
-        told: list[str] = []
-        try:
-            while "decoders: sandbox" not in "".join(told[-1:]):
-                told.append(next(node.stderr).decode())
-        finally:
-            node.send_signal(signal.SIGTERM)
-            rest = node.communicate()
-        assert node.wait() == 0, rest
-        assert sum(line in text for text in told) == 1
+@pytest.mark.parametrize("section", ["decoder", "resolver"])
+def test_required_ends_the_start_with_the_kernels_reason(tmp_path: Path, section: str) -> None:
+    enabled = "enabled = true\n" * (section == "resolver")
+    (tmp_path / "tonearm.toml").write_text(f'[{section}]\n{enabled}sandbox = "required"\n')
+    ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
+    assert ended.returncode == 3
+    assert ended.stderr.startswith(f'tonearm: tonearm.toml: {section}.sandbox is "required", but')
+    assert "(seccomp: EINVAL)" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
-class TestResolver:
-    async def test_without_landlock_it_reads_files_and_gets_no_further(self) -> None:
-        command = (*without("landlock=ENOSYS"), *FAKE_SITES)
-        async with MediaServer() as server, resolving(fake_sites(command=command, sandbox=SandboxMode.AUTO)) as it:
-            through = got_through((await it.failure(server.url("/fake/attack"))).message)
-            assert it.pages.sandboxes == [SandboxReport(seccomp=True, problem="landlock: ENOSYS")]
-        assert through == attack.RESOLVERS_MAY_WITHOUT_LANDLOCK | {"a thread"}
+@pytest.mark.parametrize(
+    ("lacks", "config", "line"),
+    [
+        (NO_SECCOMP, "", "WARNING decoders: sandbox none (seccomp: EINVAL)"),
+        (
+            ("landlock=ENOSYS",),
+            "[decoder]\nsandbox = 'required'\n",
+            "WARNING decoders: sandbox seccomp (landlock: ENOSYS)",
+        ),
+        ((*NO_SECCOMP, "landlock=ENOSYS"), "[decoder]\nsandbox = 'off'\n", "INFO decoders: sandbox off"),
+        (("sibling=EPERM",), "", "a template cannot fork here (EPERM)"),
+    ],
+)
+def test_a_node_starts_with_less_and_says_so(tmp_path: Path, lacks: tuple[str, ...], config: str, line: str) -> None:
+    (tmp_path / "tonearm.toml").write_text(config)
+    node = RunningTonearm("serve", "--port", "0", folder=tmp_path, lacks=lacks)
+    told: list[str] = []
+    try:
+        while "decoders: sandbox" not in "".join(told[-1:]):
+            told.append(next(node.stderr).decode())
+    finally:
+        node.send_signal(signal.SIGTERM)
+        rest = node.communicate()
+    assert node.wait() == 0, rest
+    assert sum(line in text for text in told) == 1
+
+
+async def test_without_landlock_it_reads_files_and_gets_no_further() -> None:
+    command = (*without("landlock=ENOSYS"), *FAKE_SITES)
+    async with MediaServer() as server, resolving(fake_sites(command=command, sandbox=SandboxMode.AUTO)) as it:
+        through = got_through((await it.failure(server.url("/fake/attack"))).message)
+        assert it.pages.sandboxes == [SandboxReport(seccomp=True, problem="landlock: ENOSYS")]
+    assert through == attack.RESOLVERS_MAY_WITHOUT_LANDLOCK | {"a thread"}

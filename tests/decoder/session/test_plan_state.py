@@ -120,6 +120,7 @@ def test_a_cut_that_came_too_early_for_its_source_does_not_fade() -> None:
     bench = Bench()
     fade = CrossfadeOrder(5 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
     bench.ordered = plan_in(bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=fade))
+    assert bench.plan.take_faded() is None
     bench.audio(0, 1)
     assert bench.plan.take_faded() == 1
 
