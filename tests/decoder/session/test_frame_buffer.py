@@ -1,14 +1,8 @@
 """Rendered frames on their way to be sent."""
 
-from collections.abc import Sequence
-from typing import TypeAlias
-
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import Audio, Mark, MarkKind, OverlayPosition
 from tonearm.decoder.session.frame_buffer import FrameBuffer, OverlayPositions
-
-BEGIN, END = MarkKind.BEGIN, MarkKind.END
-Marks: TypeAlias = Sequence[tuple[MarkKind, int, int]]
 
 
 def audio(
@@ -16,15 +10,11 @@ def audio(
     frames: int,
     *overlays: OverlayPosition,
     source: int = 1,
-    position: int | None = None,
-    marks: Marks = (),
+    marks: tuple[Mark, ...] = (),
     rate: float = 1.0,
 ) -> Audio:
-    """Frames that differ by their number. Without `position`, the source began in frame 0."""
-    position_samples = first * FRAME_SAMPLES if position is None else position
-    pcm = b"".join(bytes((number, 0)) * (FRAME_BYTES // 2) for number in range(first, first + frames))
-    told = tuple(Mark(*mark) for mark in marks)
-    return Audio(1, 1, first, frames, source, position_samples, told, pcm, rate, (), overlays)
+    pcm = bytes(frames * FRAME_BYTES)
+    return Audio(1, 1, first, frames, source, first * FRAME_SAMPLES, marks, pcm, rate, (), overlays)
 
 
 def filled(*parts: Audio) -> FrameBuffer:
@@ -34,40 +24,19 @@ def filled(*parts: Audio) -> FrameBuffer:
     return buffer
 
 
-def plain(buffer: FrameBuffer, most: int) -> int:
-    """How many frames are plain ones after the first."""
-    buffer.pop()
-    buffer.allow_plain(most)
-    count = 0
-    while (payloads := buffer.pop_plain()) is not None:
-        count += 1
-        assert isinstance(payloads, bytes)
-        assert payloads[-2:] == bytes((buffer.next_frame - 1, 0))
-    return count
-
-
-def test_frames_are_plain_up_to_the_tick_in_which_something_happens() -> None:
-    """The end is reported in the tick of the last frame."""
-    assert plain(filled(audio(0, 10)), 100) == 9
-    assert plain(filled(audio(0, 10)), 4) == 4
-    assert plain(filled(audio(0, 10, marks=[(END, 10, 1)])), 100) == 8
-    assert plain(filled(audio(0, 10, marks=[(END, 6, 1), (BEGIN, 6, 2)])), 100) == 4
-    assert plain(filled(audio(0, 5), audio(5, 5, source=2, position=0)), 100) == 4
-
-
 def test_a_source_that_has_faded_ends_nothing() -> None:
-    marks = [(MarkKind.FADING, 2, 1), (BEGIN, 2, 2), (MarkKind.FADED, 4, 1)]
+    marks = Mark(MarkKind.FADING, 2, 1), Mark(MarkKind.BEGIN, 2, 2), Mark(MarkKind.FADED, 4, 1)
     buffer = filled(audio(0, 6, marks=marks))
     assert not buffer.holds_end
-    buffer.append(audio(6, 2, source=2, marks=[(END, 8, 2), (MarkKind.FADED, 8, 3)]))
+    buffer.append(audio(6, 2, source=2, marks=(Mark(MarkKind.END, 8, 2), Mark(MarkKind.FADED, 8, 3))))
     assert buffer.holds_end
 
 
 def test_the_end_of_a_cut_sound_is_known_by_its_source() -> None:
     buffer = filled(audio(0, 2))
     assert not buffer.begins_with_tail
-    buffer.append(audio(2, 1, source=0, position=0))
-    buffer.append(audio(3, 1, source=5, position=0))
+    buffer.append(audio(2, 1, source=0))
+    buffer.append(audio(3, 1, source=5))
     buffer.pop()
     buffer.pop()
     assert buffer.begins_with_tail
@@ -122,7 +91,7 @@ def test_frames_that_are_void_end_nothing() -> None:
 
 
 def test_overlays_alone_are_known_and_leave_the_position_where_it_was() -> None:
-    buffer = filled(audio(0, 5), audio(5, 5, source=0, position=0, rate=0.0))
+    buffer = filled(audio(0, 5), audio(5, 5, source=0, rate=0.0))
     told = []
     for _ in range(10):
         alone = buffer.begins_with_overlays_alone
