@@ -31,15 +31,21 @@ def test_how_long_a_byte_plays_and_where_a_file_begins(form: tuple[str, int, int
     assert not begins_as_file(sound[1111:])
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\xff", b"\xff\xfb", b"\xff" * 50_000, bytes(50_000), b"RIFF" * 9000, b"\xff\xfb\x90\x40" * 9000]
-)
-def test_what_is_no_sound_is_no_stream(data: bytes) -> None:
-    pace = Pace()
-    for number in range(200):
-        pace.feed(number / 100, data)
-    assert not pace.is_live
-    assert pace.is_a_files == (len(data) * 200 > MOST_WATCHED_BYTES)
+def test_what_is_no_sound_is_no_stream() -> None:
+    for data in (
+        b"",
+        b"\xff",
+        b"\xff\xfb",
+        b"\xff" * 50_000,
+        bytes(50_000),
+        b"RIFF" * 9000,
+        b"\xff\xfb\x90\x40" * 9000,
+    ):
+        pace = Pace()
+        for number in range(200):
+            pace.feed(number / 100, data)
+        assert not pace.is_live, data[:9]
+        assert pace.is_a_files == (len(data) * 200 > MOST_WATCHED_BYTES)
 
 
 def test_what_may_be_a_stream() -> None:

@@ -39,22 +39,13 @@ def example(page: str, heading: str, number: int = 0) -> str:
     return found
 
 
-def test_the_voice_is_what_a_node_takes_and_answers() -> None:
-    body: str = re.findall(r"```json\n(.*?)```", INTERFACE["voice"], re.DOTALL)[0]
-    target, _ = VoicePut.model_validate_json(body).as_target()
-    assert (str(target.endpoint), target.bitrate_bps) == ("us-east1.discord.media:443", 64_000)
+def test_the_answers_are_whole() -> None:
+    check_player(json.loads(example("players", "The whole state")))
+    check_model(TypeAdapter(PublicState), example("audio", "The public address"))
     check_model(TypeAdapter(Voice), VOICE)
-
-
-def test_the_track_is_what_its_identifier_holds() -> None:
     shown: dict[str, Any] = json.loads(TRACK)
     info = decode_track(shown["encoded"])
     assert (info.title, info.author, info.length_ms) == ("Song", "Ada", shown["info"]["length"])
-
-
-def test_the_states_are_whole() -> None:
-    check_player(json.loads(example("players", "The whole state")))
-    check_model(TypeAdapter(PublicState), example("audio", "The public address"))
 
 
 def test_the_requests_are_some() -> None:
@@ -64,6 +55,9 @@ def test_the_requests_are_some() -> None:
     assert NewOverlay.model_validate_json(example("filters", "Overlays")).duck_db == -12
     change = FiltersPatch.model_validate_json(example("filters", "Filters")).as_change()
     assert (change.volume, change.gains) == (0.8, ((0, 4.0),))
+    body: str = re.findall(r"```json\n(.*?)```", INTERFACE["voice"], re.DOTALL)[0]
+    target, _ = VoicePut.model_validate_json(body).as_target()
+    assert (str(target.endpoint), target.bitrate_bps) == ("us-east1.discord.media:443", 64_000)
 
 
 def test_there_is_an_example_of_each_event() -> None:
