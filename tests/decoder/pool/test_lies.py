@@ -257,18 +257,12 @@ async def test_a_decoder_that_keeps_to_its_orders_is_believed() -> None:
         assert not process.was_killed
 
 
-async def test_a_session_has_some_frames_granted_with_its_opening() -> None:
-    async with lying_pool() as (pool, starter):
-        owner, process = PoolOwner(pool), starter.processes[0]
-        process.say(audio(0, SHORT_GRANT_FRAMES, epoch=1, source=0))
-        await eventually(lambda: len(owner.received) == 1, "they are taken")
-        process.say(audio(SHORT_GRANT_FRAMES, 1, epoch=1, source=0))
-        await eventually(lambda: process.was_killed, "and no more")
-
-
-def test_a_session_that_goes_on_for_weeks_knows_each_of_its_sources() -> None:
+def test_a_session_has_some_frames_granted_with_its_opening_and_knows_its_sources_for_weeks() -> None:
     rules = SessionRules()
     rules.ordered(OpenSession(1, 1, FIRST, Filters()))
+    rules.check(audio(FIRST, SHORT_GRANT_FRAMES, epoch=1, source=0))
+    with pytest.raises(BrokenMessage):
+        rules.check(audio(FIRST + SHORT_GRANT_FRAMES, 1, epoch=1, source=0))
     for number in range(10_000):
         for source in (1 + number, OVERLAY + number):
             rules.ordered(OpenSource(1, source, "a", None, False, False, None, 0, False))
