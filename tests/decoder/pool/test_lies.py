@@ -8,9 +8,10 @@ import struct
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from msgspec import structs
 
 from tests.decoder.pool.test_pool import Owner as PoolOwner
 from tests.decoder.test_messages import with_field
@@ -149,18 +150,9 @@ async def lying_pool(
             process.kill()
 
 
-def audio(
-    first: int = FIRST,
-    frames: int = 2,
-    *,
-    session: int = 1,
-    epoch: int = 2,
-    source: int = SOURCE,
-    marks: tuple[Mark, ...] = (),
-    overlays: tuple[OverlayPosition, ...] = (),
-) -> Audio:
+def audio(first: int = FIRST, frames: int = 2, **others: Any) -> Audio:
     """Of the first session of a pool, unless another one is named."""
-    return Audio(session, epoch, first, frames, source, 0, marks, bytes(frames * FRAME_BYTES), overlays=overlays)
+    return structs.replace(Audio(1, 2, first, frames, SOURCE, 0, (), bytes(frames * FRAME_BYTES)), **others)
 
 
 UNKNOWN: Final = 7  # a source that was never opened

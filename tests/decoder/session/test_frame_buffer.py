@@ -1,20 +1,18 @@
 """Rendered frames on their way to be sent."""
 
+from typing import Any
+
+from msgspec import structs
+
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import Audio, Mark, MarkKind, OverlayPosition
 from tonearm.decoder.session.frame_buffer import FrameBuffer, OverlayPositions
 
 
-def audio(
-    first: int,
-    frames: int,
-    *overlays: OverlayPosition,
-    source: int = 1,
-    marks: tuple[Mark, ...] = (),
-    rate: float = 1.0,
-) -> Audio:
+def audio(first: int, frames: int, *overlays: OverlayPosition, **others: Any) -> Audio:
     pcm = bytes(frames * FRAME_BYTES)
-    return Audio(1, 1, first, frames, source, first * FRAME_SAMPLES, marks, pcm, rate, (), overlays)
+    plain = Audio(1, 1, first, frames, 1, first * FRAME_SAMPLES, (), pcm, overlays=overlays)
+    return structs.replace(plain, **others)
 
 
 def filled(*parts: Audio) -> FrameBuffer:
@@ -91,7 +89,7 @@ def test_frames_that_are_void_end_nothing() -> None:
 
 
 def test_overlays_alone_are_known_and_leave_the_position_where_it_was() -> None:
-    buffer = filled(audio(0, 5), audio(5, 5, source=0, rate=0.0))
+    buffer = filled(audio(0, 5), audio(5, 5, source=0, position_rate=0.0))
     told = []
     for _ in range(10):
         alone = buffer.begins_with_overlays_alone
