@@ -243,14 +243,11 @@ def test_a_flipped_byte_gives_a_message_or_is_refused(message: Message, at: int,
         split([bytes(data)])
 
 
-@pytest.mark.parametrize(
-    ("data", "session"),
+def test_the_messages_before_a_broken_one_are_delivered_and_its_session_is_told() -> None:
     # The second is what only the node may say.
-    [(framed(99, b""), 0), (pack(DATA), 0), (with_field(Opened(17, 2, FACTS), 1, "2"), 17)],
-)
-def test_the_messages_before_a_broken_one_are_delivered_and_its_session_is_told(data: bytes, session: int) -> None:
-    messages = MessageSplitter(FromDecoder).feed(pack(Pong(1, 0.0)) + pack(Pong(2, 0.0)) + data)
-    assert [next(messages), next(messages)] == [Pong(1, 0.0), Pong(2, 0.0)]
-    with pytest.raises(BrokenMessage) as refused:
-        next(messages)
-    assert refused.value.session == session
+    for data, session in ((framed(99, b""), 0), (pack(DATA), 0), (with_field(Opened(17, 2, FACTS), 1, "2"), 17)):
+        messages = MessageSplitter(FromDecoder).feed(pack(Pong(1, 0.0)) + pack(Pong(2, 0.0)) + data)
+        assert [next(messages), next(messages)] == [Pong(1, 0.0), Pong(2, 0.0)]
+        with pytest.raises(BrokenMessage) as refused:
+            next(messages)
+        assert refused.value.session == session

@@ -120,12 +120,13 @@ async def running_pool(
     has_spare: bool = True,
     starter: DecoderStarter = template,
     time: HandTime | None = None,
-    capacity: Callable[[], Capacity] = Capacity,
+    **others: Any,
 ) -> AsyncIterator[DecoderPool]:
     """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left."""
     descriptors, tasks = open_descriptors(), asyncio.all_tasks()
-    clock: dict[str, Any] = {} if time is None else {"now_s": time.now_s, "call_later": time.call_later}
-    pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=starter, capacity=capacity, **clock)
+    if time is not None:
+        others |= {"now_s": time.now_s, "call_later": time.call_later}
+    pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=starter, **others)
     await pool.start()
     try:
         if has_spare:
