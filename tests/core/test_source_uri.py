@@ -136,6 +136,7 @@ def test_titles() -> None:
 
 
 def test_a_fragment_names_a_part_of_what_is_opened() -> None:
+    assert (media_fragment(0, None), media_fragment(0, 20)) == ("", "#t=0.000,0.020")
     for fragment, start_ms, end_ms in (
         ("#t=10,20", 10_000, 20_000),
         ("#t=,20", 0, 20_000),
@@ -189,10 +190,6 @@ def test_links_of_sites_name_a_start_in_their_own_way() -> None:
         uri = parse_source_uri(text)
         assert (uri.start_ms, uri.end_ms) == (start_ms, None), text
         assert "?t=90" not in text or uri.opened.endswith("?t=90")
-
-
-def test_a_part_is_written_with_thousandths() -> None:
-    assert (media_fragment(0, None), media_fragment(0, 20)) == ("", "#t=0.000,0.020")
 
 
 def test_what_a_track_shows_before_it_was_opened() -> None:
