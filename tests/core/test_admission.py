@@ -278,9 +278,7 @@ STEPS = st.lists(
 @given(STEPS)
 @example([("listeners", 0.5, 0.05), ("slower", 1.0, 20.0)])
 @example([("live", 0.5, 0.05), ("live", 0.5, 0.05), ("delete", 0.5, 6.0), ("come", 2.0, 0.05)])
-def test_whatever_came_and_went_nobody_waits_and_nothing_is_left_once_the_load_has_fallen(
-    steps: list[tuple[str, float, float]],
-) -> None:
+def test_whatever_came_nothing_is_left_once_the_load_has_fallen(steps: list[tuple[str, float, float]]) -> None:
     node = SimulatedNode()
     for what, load, then_s in steps:
         take_step(node, what, load)

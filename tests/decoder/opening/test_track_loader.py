@@ -84,9 +84,7 @@ async def test_a_source_that_never_answers_is_given_up(pool: OnDemandPool) -> No
         await server.all_gone()
 
 
-async def test_only_so_many_are_open_at_once_beside_those_in_the_background_and_a_stop_cancels_them(
-    song: Path, pool: OnDemandPool
-) -> None:
+async def test_only_so_many_are_open_at_once_until_a_stop(song: Path, pool: OnDemandPool) -> None:
     opener = SourceOpener(SourcePolicy(), private_networks=True)
     async with MediaServer() as server:
         async with loading(pool) as loader:

@@ -192,10 +192,8 @@ async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limi
         assert len(pool.process_ids) == 4
 
 
-async def test_the_sessions_of_a_killed_process_are_shared_and_those_with_the_fewest_frames_move_first(
-    song: Path,
-) -> None:
-    """All processes share them, though one is new: to open many sources takes long."""
+async def test_sessions_of_a_killed_process_are_shared_by_the_others(song: Path) -> None:
+    """Though one is new: to open many sources takes long. Those with the fewest frames move first."""
     moved: list[int] = []
     async with running_pool(2) as pool:
         owners = [Owner(pool) for _ in range(32)]
@@ -219,9 +217,7 @@ async def test_the_sessions_of_a_killed_process_are_shared_and_those_with_the_fe
         assert await spare_ready(pool) not in (killed, other, spare)
 
 
-async def test_without_a_spare_sessions_move_to_the_other_process_and_after_its_death_wait_for_the_next(
-    song: Path,
-) -> None:
+async def test_without_a_spare_sessions_move_to_another_process_or_wait_for_one(song: Path) -> None:
     async with running_pool(2, starter=one_by_one(held=3)) as pool:
         owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
         killed, spared = pool.process_ids_in_use
@@ -241,10 +237,8 @@ async def test_without_a_spare_sessions_move_to_the_other_process_and_after_its_
         assert (given_up.losses, given_up.session) == ([], None)
 
 
-async def test_no_session_notices_the_death_of_a_spare_or_an_interrupt(
-    song: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Nor the death of the next spare, while it starts."""
+async def test_no_session_notices_the_death_of_a_spare(song: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor the death of the next one while it starts, nor an interrupt."""
     async with running_pool(starter=one_by_one(held=3)) as pool:
         owner = Owner(pool)
         in_use, killed = pool.process_ids
@@ -261,9 +255,7 @@ async def test_no_session_notices_the_death_of_a_spare_or_an_interrupt(
         assert (owner.process_id, owner.losses) == (in_use, [])
 
 
-async def test_a_crash_counts_against_what_was_worked_on_which_waits_for_a_spare(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_a_crash_counts_against_waits_for_a_spare(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running_pool(starter=one_by_one()) as pool:
         other, busy = Owner(pool), Owner(pool)
         order = list[Owner]()
@@ -288,9 +280,7 @@ async def test_a_crash_counts_against_what_was_worked_on_which_waits_for_a_spare
 
 
 @pytest.mark.parametrize("step_lasts_s", [None, 60.0])
-async def test_a_process_that_hangs_or_whose_step_lasts_is_ended_after_the_limit(
-    step_lasts_s: float | None, song: Path
-) -> None:
+async def test_a_process_whose_step_lasts_is_ended_after_the_limit(step_lasts_s: float | None, song: Path) -> None:
     time, limit = HandTime(), Timeouts()
     async with first_process_only(time=time) as pool:
         owner = Owner(pool)
@@ -311,9 +301,7 @@ async def test_a_process_that_hangs_or_whose_step_lasts_is_ended_after_the_limit
         await owner.plays(song)
 
 
-async def test_where_no_process_comes_up_it_is_tried_again_and_not_in_a_rush(
-    song: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_where_no_process_comes_up_it_is_tried_again(song: Path, caplog: pytest.LogCaptureFixture) -> None:
     start = QuickStarts()
     async with running_pool(starter=DirectStarter(MEMORY_MB, SandboxMode.AUTO, start)) as pool:
         owner = Owner(pool)

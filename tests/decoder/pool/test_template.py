@@ -117,9 +117,7 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
             await Owner(pool).plays(song)
 
 
-async def test_the_death_of_the_template_is_not_noticed_nor_that_of_all_processes_at_once(
-    song: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_death_of_the_template_is_not_noticed(song: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with templated_pool() as (pool, template):
         owner = Owner(pool)
         before, killed = pool.process_ids, pid_of(template)
