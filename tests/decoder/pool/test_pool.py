@@ -245,7 +245,7 @@ async def test_no_session_notices_the_death_of_a_spare(song: Path, caplog: pytes
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(in_use, number)
         await owner.plays(song)
-        assert caplog.records == []
+        assert all(record.levelno < logging.WARNING for record in caplog.records)
         os.kill(killed, signal.SIGKILL)
         await eventually(lambda: not pool.has_spare, "the spare is gone")
         starting = await being_started(pool, 2)
@@ -305,7 +305,10 @@ async def test_where_no_process_comes_up_it_is_tried_again(song: Path, caplog: p
     start = QuickStarts()
     async with running_pool(starter=DirectStarter(MEMORY_MB, SandboxMode.AUTO, start)) as pool:
         owner = Owner(pool)
-        for interpreter, said, least, most in ((NOWHERE, "could not be started", 1, 1), ("/bin/false", "with 1", 2, 5)):
+        for interpreter, said, least, most in (
+            (NOWHERE, "could not be started", 1, 1),
+            ("/bin/false", "exited with 1", 2, 5),
+        ):
             start.interpreter = interpreter
             for process_id in pool.process_ids:
                 os.kill(process_id, signal.SIGKILL)
