@@ -185,6 +185,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     def rest(self) -> None:
         self.close_session()
         self.plan.rest()
+        assert not self.buffer.frames_ahead, "frames of a session that rests"
         self.take_faded()
         self.may_jump = True
 
