@@ -210,9 +210,7 @@ LIES: Final[dict[str, tuple[FromDecoder | bytes, ...]]] = {
 
 
 @pytest.mark.parametrize("said", LIES.values(), ids=LIES.keys())
-async def test_a_lie_ends_the_process_alone(
-    said: tuple[FromDecoder | bytes, ...], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_lie_ends_its_process(said: tuple[FromDecoder | bytes, ...], caplog: pytest.LogCaptureFixture) -> None:
     async with lying_pool() as (pool, starter):
         liar, other = Owner(pool), Owner(pool)
         process = starter.processes[0]

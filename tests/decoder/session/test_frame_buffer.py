@@ -22,6 +22,13 @@ def filled(*parts: Audio) -> FrameBuffer:
     return buffer
 
 
+def test_frames_are_plain_up_to_the_tick_in_which_something_happens() -> None:
+    buffer = filled(audio(0, 10, marks=(Mark(MarkKind.END, 10, 1),)))
+    buffer.pop()
+    buffer.allow_plain(100)
+    assert sum(buffer.pop_plain() is not None for _ in range(10)) == 8
+
+
 def test_a_source_that_has_faded_ends_nothing() -> None:
     marks = Mark(MarkKind.FADING, 2, 1), Mark(MarkKind.BEGIN, 2, 2), Mark(MarkKind.FADED, 4, 1)
     buffer = filled(audio(0, 6, marks=marks))
