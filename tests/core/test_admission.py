@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tests.support.simulated_load import OTHERS_COST, Player, SimulatedNode
+from tests.support.simulated_load import Player, SimulatedNode
 from tonearm.core.admission import (
     AVERAGED_REPORTS,
     CLOSED_S,
@@ -200,22 +200,6 @@ def test_what_can_be_carried_is_carried_whole_and_of_too_many_as_many(load: floa
     carried = goodput(node, 10.0)
     assert carried == pytest.approx(load, rel=0.02) if load < 1 else carried >= 0.8
     assert bool(node.waiting) == (load > 1)
-
-
-# What the node and its listeners need, too: a session costs more, the more of them there are.
-SHARED_COST = 1 / 600
-MOST_SHARED = 2 / (SHARED_COST + OTHERS_COST)
-
-
-@pytest.mark.parametrize(("load", "at_first"), [(0.95, 0.0), (1.6, 0.85)])
-def test_on_processors_that_the_node_shares_four_fifths_are_carried_for_minutes(load: float, at_first: float) -> None:
-    node = SimulatedNode(processors=2)
-    for part in (at_first, load - at_first):
-        for _ in range(round(part * MOST_SHARED)):
-            node.create(SHARED_COST)
-        node.pass_s(20.0)
-    for _ in range(4):
-        assert len(who_hears_all(node, node.players, 20.0)) >= round(min(load, 0.85) * MOST_SHARED)
 
 
 def test_those_who_play_go_on_when_as_many_come_again() -> None:

@@ -21,36 +21,6 @@ def test_a_list_is_read_in_the_encoding_that_it_has(encoding: str, tmp_path: Pat
     assert run_page(tmp_path, program, listed) == ["Björk/Jóga.mp3"]
 
 
-UPLOADS = """
-import { drawn, handTime } from "./small_dom.mjs";
-import { Uploads } from "./adding.js";
-import { Notices } from "./controls.js";
-const pass = handTime();
-const notices = new Notices();
-const uploads = new Uploads(notices);
-const sending = [];
-const api = { upload: ({ name }, told) => new Promise((sent, failed) => sending.push({ name, told, sent, failed })) };
-const names = () => uploads.sent.map(({ name, problem }) => `${name} ${problem}`.trim());
-"""
-
-
-@needs("node")
-def test_a_file_that_the_node_refused_stays_shown_until_it_is_forgotten(tmp_path: Path) -> None:
-    program = """
-    for (const name of ["one.mp3", "two.mp3", "three.mp3"]) uploads.send(api, { name }, () => {});
-    await drawn();
-    sending[0].told(1);
-    sending[0].failed(new Error("The disk is full."));
-    await drawn();
-    sending[1].sent({ uri: "two.mp3" });
-    await drawn();
-    sending[2].told(1); // all of it is sent, and not answered yet
-    await pass(5000);
-    console.log(JSON.stringify(names()));
-    """
-    assert run_page(tmp_path, UPLOADS + program) == ["one.mp3 The disk is full.", "three.mp3"]
-
-
 # Tracks for a player of a node that takes `given[0]` of them; `most` is how many requests were at work at once.
 QUEUE = """
 import { createPlayer, enqueue } from "./queue_requests.js";

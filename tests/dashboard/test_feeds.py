@@ -121,23 +121,6 @@ def test_a_page_that_was_logged_out_elsewhere_says_so_though_its_socket_stays(tm
 
 
 @needs("node")
-def test_what_a_player_waited_for_is_forgotten_when_its_state_says_that_it_plays(tmp_path: Path) -> None:
-    program = """
-    const feed = PlayerFeed.of(api, "p");
-    await answer("players/p", { ...player("p", 1), state: "loading" });
-    sockets.at(-1).onopen();
-    told({ op: "TrackStuck", id: "p", life: "a", seq: 2, trackId: "", track: { info: {} }, cause: "nothing comes" });
-    const before = feed.state.stuck;
-    sockets.at(-1).onclose();
-    await pass(500);
-    await answer("players/p", { ...player("p", 9), state: "playing" });
-    feed.close();
-    console.log(JSON.stringify([before, feed.state.stuck]));
-    """
-    assert run_page(tmp_path, NODE + program) == ["nothing comes", ""]
-
-
-@needs("node")
 def test_a_connection_that_died_in_sleep_is_made_anew(tmp_path: Path) -> None:
     program = """
     const states = {};

@@ -62,24 +62,6 @@ def test_what_is_at_work_follows_the_order_of_the_sound(tmp_path: Path) -> None:
 
 
 @needs("node")
-def test_a_track_that_never_sounded_is_the_one_that_is_said_to_have_failed(tmp_path: Path) -> None:
-    before = {
-        "seq": 1,
-        "heardAt": 0,
-        "trackId": "radio",
-        "track": {"info": {"title": "Radio"}},
-        "streamTitle": "A song",
-    }
-    failure = {"op": "TrackException", "seq": 2, "error": {"code": "file_missing"}}
-    other = {**failure, "trackId": "lost", "track": {"info": {"title": "Lost"}}}
-    same = {**failure, "trackId": "radio", "track": {"info": {"title": "Radio"}}}
-    of_other, of_same = called(tmp_path, ("applied", before, other, 0), ("applied", before, same, 0))
-    told = ("track", "trackId", "streamTitle", "error")
-    assert [of_other[name] for name in told] == [other["track"], "lost", "", failure["error"]]
-    assert [of_same[name] for name in told] == [before["track"], "radio", "A song", failure["error"]]
-
-
-@needs("node")
 def test_a_track_that_sounds_again_waits_for_nothing(tmp_path: Path) -> None:
     stuck = {"seq": 1, "heardAt": 0, "state": "loading", "stuck": "the server sends nothing"}
     updates = [{"op": "PlayerUpdate", "seq": 2, "state": state} for state in ("loading", "playing")]

@@ -44,19 +44,6 @@ def test_a_slider_stays_where_it_was_put_until_the_node_has_answered(tmp_path: P
 
 
 @needs("node")
-def test_a_slider_that_is_taken_again_is_not_let_go_by_an_older_answer(tmp_path: Path) -> None:
-    program = """
-    const input = await show({ isLive: false });
-    await move(input, "change", 0.5);
-    await move(input, "input", 1.8);
-    await answer();
-    await pass(400);
-    console.log(JSON.stringify({ sent, value: input.value }));
-    """
-    assert run_page(tmp_path, SLIDER + program) == {"sent": [0.5], "value": 1.8}
-
-
-@needs("node")
 def test_a_place_that_was_chosen_in_a_track_is_not_sought_in_the_next(tmp_path: Path) -> None:
     program = """
     const input = await show({ isLive: false, of: "one" });
@@ -119,15 +106,3 @@ def test_the_next_key_counts_from_what_was_done_though_no_event_told_it_yet(tmp_
     console.log(JSON.stringify(sent));
     """
     assert run_page(tmp_path, KEYS + program) == [1.05, 1]
-
-
-@needs("node")
-def test_a_keyboard_without_latin_letters_has_the_keys_at_their_places(tmp_path: Path) -> None:
-    program = """
-    listening.isOn = true;
-    press("ь", "KeyM");
-    press("צ", "KeyM");
-    press("é", "Digit2");
-    console.log(JSON.stringify(listening.muted));
-    """
-    assert run_page(tmp_path, KEYS + program) == 2

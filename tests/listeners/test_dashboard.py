@@ -480,14 +480,6 @@ async def test_what_happens_at_the_node_is_seen_in_the_page(tmp_path: Path) -> N
         await browser.shows("There is no player lobby.")
 
 
-async def test_without_webcodecs_the_page_hears_pcm(tmp_path: Path) -> None:
-    async with at_player(tmp_path) as (node, browser):
-        await browser.page.evaluate("delete globalThis.AudioDecoder")
-        await browser.button("Listen here").click()
-        await browser.hears(1000)
-        await until_state(node, "lobby", lambda now: now["listenersByFormat"]["pcm"] == 1)
-
-
 async def test_the_page_comes_back_with_the_node(tmp_path: Path) -> None:
     media(tmp_path)
     async with running_node(tmp_path) as first:
@@ -580,22 +572,6 @@ async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(tmp_path: 
         await browser.button("New player").click()
         await browser.page.get_by_role("textbox", name="Name").fill("é")
         await is_well_made()
-
-
-async def test_five_hundred_players(tmp_path: Path) -> None:
-    media(tmp_path)
-    async with running_node(tmp_path) as node, browsing(f"{node.url}/dashboard") as browser:
-        for number in range(500):
-            await create(node, f"player-{number:03}", "one.flac", loop="track")
-        rows = browser.page.get_by_role("table", name="Players").locator("tbody tr")
-        await eventually(lambda: _are(rows, 500), "a line for each")
-        await browser.page.evaluate("longTasks.length = 0")
-        await browser.page.get_by_role("searchbox", name="Search").fill("player-49")
-        await eventually(lambda: _are(rows, 10), "ten are found")
-        await browser.page.get_by_role("searchbox", name="Search").fill("")
-        await eventually(lambda: _are(rows, 500), "all are there again")
-        await done(node, "POST", "/v0/players/player-250/pause")
-        await rows.nth(250).get_by_text("paused").wait_for()
 
 
 async def _is_at(node: RunningNode, seconds: int) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -73,69 +73,3 @@ async def test_the_radio_shows_what_plays(tmp_path: Path) -> None:
             body = {"uri": "two.wav"}
             assert (await public.node.request("PUT", "/v0/players/radio/track", body, headers=OWNER)).status == 201
             await eventually(lambda: tab.value(f"{title} === 'two'"), "the next title")
-
-
-async def test_the_radio_plays_on_when_its_node_was_started_again(tmp_path: Path) -> None:
-    (tmp_path / "one.wav").write_bytes(wav(music(60.0)))
-    config, body = public_config(), {"id": "radio", "uri": "one.wav"}
-    async with pages() as here, AsyncExitStack() as until_restart:
-        public = await until_restart.enter_async_context(started_public(tmp_path, config))
-        assert (await public.node.request("POST", "/v0/players", body, headers=OWNER)).status == 201
-        url = f"{here}/radio.html?player=radio&at=http://127.0.0.1:{public.port}"
-        async with opened(url, tmp_path / "profile") as tab:
-            sounds = "!radio.paused && radio.currentTime > 0.5"
-            await eventually(lambda: tab.value("radio.play(), true"), "it is begun")
-            await eventually(lambda: tab.value(sounds), "it sounds")
-            first = await tab.value("radio.src")
-            await until_restart.aclose()
-            async with started_public(tmp_path, config.replace("port = 0", f"port = {public.port}")) as again:
-                assert (await again.node.request("POST", "/v0/players", body, headers=OWNER)).status == 201
-                await eventually(lambda: tab.value(f"radio.src !== '{first}' && {sounds}"), "it sounds again")
-
-
-# What a script gets: the status and the error's code, or what the browser says when it keeps the answer back.
-_ASKED = """
-globalThis.ask = async (url, method, password, body) => {
-  const headers = {...(password && {Authorization: password}), ...(body && {"Content-Type": "application/json"})};
-  try {
-    const answer = await fetch(url, {method, headers, body: body && JSON.stringify(body)});
-    if (answer.headers.get("Content-Type")?.startsWith("audio/")) {
-      const {value} = await answer.body.getReader().read();
-      return [answer.status, String.fromCharCode(...value.subarray(0, 4))];
-    }
-    const text = await answer.text();
-    return [answer.status, text && (JSON.parse(text).code ?? "")];
-  } catch (error) {
-    return [0, error.name];
-  }
-}
-"""
-
-
-async def test_a_page_from_elsewhere_uses_a_node_with_a_password(tmp_path: Path) -> None:
-    (tmp_path / "tone.wav").write_bytes(wav(music(30.0)))
-    guarded = f'{IMPATIENT}[server]\npassword = "sesame"\n'
-    (tmp_path / "other").mkdir()
-    async with (
-        pages() as here,
-        running_node(tmp_path, f'{guarded}allowed_origins = ["{here}"]\n') as node,
-        running_node(tmp_path / "other", guarded) as other,
-        opened(f"{here}/soundboard.html", tmp_path / "profile") as tab,
-    ):
-        await tab.value(_ASKED)
-        player = f"{node.url}/v0/players/p"
-        expected = [
-            ((f"{node.url}/v0/players", "POST", "sesame", {"id": "p", "uri": "tone.wav"}), [201, ""]),
-            ((f"{player}/filters", "PATCH", "sesame", {"volume": 0.5}), [204, ""]),
-            ((f"{player}/stream.wav", "GET", "sesame"), [200, "RIFF"]),
-            ((f"{player}/filters", "PATCH", "sesame", {"volume": "loud"}), [400, "bad_request"]),
-            ((f"{player}/pause", "POST", "wrong"), [401, "unauthorized"]),
-            ((player, "DELETE"), [401, "unauthorized"]),
-            ((f"{node.url}/v0/players/none", "DELETE", "sesame"), [404, "player_not_found"]),
-            ((f"{other.url}/v0/players", "GET", "sesame"), [0, "TypeError"]),  # not told to admit the page
-            ((player, "DELETE", "sesame"), [204, ""]),
-        ]
-        for asked, answer in expected:
-            assert await tab.value(f"ask(...{json.dumps(asked)}).then(JSON.stringify)") == json.dumps(
-                answer, separators=(",", ":")
-            ), asked

@@ -94,11 +94,9 @@ def broken_companion() -> Any:
     return SimpleNamespace(record=_fail, player_ended=_fail)
 
 
-names_unknown: Final = _failing(socket, "getaddrinfo", lambda: socket.gaierror(socket.EAI_NONAME, "no such name"))
 no_threads: Final = _failing(_thread, "start_new_thread", lambda: RuntimeError("can't start new thread"))
 events_not_emitted: Final = _failing(Engine, "emit")  # no engine of a player can tell what happens
 frames_not_sent: Final = _failing(Broadcast, "send")  # to nobody who listens
-broken_ticks: Final = _failing(Sending, "send_next")  # no player can do what is due at a tick
 frames_not_passed: Final = _failing(Sending, "pass_frames")  # by a player that sleeps
 audio_not_taken_in: Final = _failing(FrameBuffer, "append")  # that a decoder process sends
 sources_not_begun: Final = _failing(SourceOpening, "_begin")  # an opened source is not given to a decoder process

@@ -17,7 +17,6 @@ RENDERED_S = 0.6  # of these, when a source is at its deadline
 ENOUGH_S = 0.2
 START_WORK_S = 0.01
 LATE_FOR_OPENINGS_S = 0.05
-OTHERS_COST = 1 / 700
 
 
 @dataclass(eq=False)
@@ -51,7 +50,6 @@ class Player:
 @dataclass(eq=False)
 class Process:
     speed: float = 1.0  # of its processor
-    share: float = 1.0  # of that processor's time, where others use it, too
     capacity: Capacity = field(default_factory=Capacity)
     players: list[Player] = field(default_factory=list)
     coming: list[Player] = field(default_factory=list)  # until the next report, evenly: nobody hears them
@@ -65,12 +63,10 @@ class Process:
 
 
 class SimulatedNode:
-    """`processors`: so many, which its processes share with the node itself and its listeners, who need `OTHERS_COST`
-    of one for each player that sounds. With None each process has one for itself."""
+    """Each of its processes has a processor for itself."""
 
-    def __init__(self, processes: int = 2, processors: int | None = None) -> None:
+    def __init__(self, processes: int = 2) -> None:
         self.now_s = 0.0
-        self._processors = processors
         self.processes = [Process() for _ in range(processes)]
         self.players: list[Player] = []
         self.waiting: dict[Player, None] = {}
@@ -160,11 +156,6 @@ class SimulatedNode:
 
     def _tick(self) -> None:
         self.now_s += TICK_S
-        if self._processors is not None:
-            others = OTHERS_COST * sum([player.is_sounding for player in self.players])
-            working = sum(bool(process.debt_s or self._due(process)) for process in self.processes)
-            for process in self.processes:
-                process.share = min(1.0, max(0.1, self._processors - others) / max(1, working))
         for process in self.processes:
             for player in process.coming[: process.come_at_once]:
                 if player in self.waiting and self._room(process) > 0:
@@ -203,7 +194,7 @@ class SimulatedNode:
                 late_s = self._late_s(player)
                 too_late -= late_s > LATE_FOR_OPENINGS_S
                 process.late_s = max(process.late_s, late_s)
-                work_s = CHUNK_S * player.cost / (process.speed * process.share)
+                work_s = CHUNK_S * player.cost / process.speed
                 player.ahead_s += CHUNK_S
                 player.due_since_s = self.now_s
                 process.made_s += CHUNK_S
@@ -211,7 +202,7 @@ class SimulatedNode:
                 player = opening.pop(0)
                 player.is_open = True
                 player.due_since_s = self.now_s
-                work_s = START_WORK_S / (process.speed * process.share)
+                work_s = START_WORK_S / process.speed
                 opening_s += work_s
                 bisect.insort(due, player, key=self._place_s)
             time_s -= work_s

@@ -201,7 +201,6 @@ class VoiceSession:
         self.said: list[tuple[int, Any]] = []
         self.packets: list[Packet] = []
         self.count = 0  # of those that are no silence
-        self.keepalives: list[int] = []
         self.address: tuple[str, int] | None = None
         self.closed_with: list[int | None] = []
         self.resumed = 0
@@ -336,10 +335,6 @@ class VoiceServer(asyncio.DatagramProtocol):
             sender = self._by_ssrc.get(ssrc)
             if sender is not None:
                 sender.take(data, at_s)
-        elif len(data) == 8:
-            for session in self.sessions:
-                if session.address == address:
-                    session.keepalives.append(int.from_bytes(data, "little"))
         self.changes.tell()
 
     def flood(self, session: VoiceSession, count: int) -> None:

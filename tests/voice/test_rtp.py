@@ -27,12 +27,6 @@ def test_what_goes_in_comes_out(mode: str, size: int) -> None:
     assert (packet.payload, packet.ssrc, packet.counter) == (payload, SSRC, 0)
 
 
-def test_two_streams_do_not_begin_alike() -> None:
-    first, *others = (heard(RtpStream(MODES[0], KEY, SSRC, 0.0), MODES[0]) for _ in range(8))
-    assert any(other.sequence != first.sequence for other in others)
-    assert any(other.timestamp != first.timestamp for other in others)
-
-
 def test_the_stamp_goes_on_as_time_goes() -> None:
     stream = RtpStream(MODES[0], KEY, SSRC, 100.0)
     stream.begin_run(100.0)

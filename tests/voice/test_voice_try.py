@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 from aiohttp import WSMsgType, web
 
-from tests.support.running_node import RunningNode
 from tests.support.serving import serving
 from tests.support.voice_players import SESSION, TOKEN
 from tests.support.voice_server import VoiceServer, voice_server
@@ -48,12 +46,8 @@ async def main_gateway(server: VoiceServer, asked: list[object]) -> AsyncIterato
         yield f"ws://127.0.0.1:{port}/"
 
 
-@pytest.mark.parametrize("has_node", [True, False], ids=["a node that runs", "a node of its own"])
-async def test_a_try_joins_plays_leaves_and_says_what_it_saw(
-    node: RunningNode, certificate: Path, *, has_node: bool
-) -> None:
+async def test_a_try_joins_plays_leaves_and_says_what_it_saw(certificate: Path) -> None:
     asked: list[object] = []
-    where = ("--node", node.url, "--uri", "song.opus") if has_node else ()
     variables = {
         "DISCORD_TOKEN": BOT_TOKEN,
         "SSL_CERT_FILE": str(certificate),
@@ -62,7 +56,7 @@ async def test_a_try_joins_plays_leaves_and_says_what_it_saw(
     }
     async with voice_server(certificate, ears=(5,)) as server, main_gateway(server, asked) as gateway:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tools.voice_try", "--guild", "1", "--channel", "2", *where),
+            *(sys.executable, "-m", "tools.voice_try", "--guild", "1", "--channel", "2"),
             *("--seconds", "3", "--gateway", gateway),
             env={**os.environ, **variables},
             stdout=asyncio.subprocess.PIPE,
