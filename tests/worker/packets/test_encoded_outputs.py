@@ -18,7 +18,9 @@ from tonearm.core.frame import (
     Outputs,
     mp3_output,
 )
+from tonearm.core.track_info import MeasuredLoudness
 from tonearm.decoder.messages import BURST_FRAMES, Burst
+from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.packets.mp3 import MP3_FLUSH_PCM
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
@@ -26,6 +28,7 @@ OPUS = Output("opus", complexity=0)
 MP3 = mp3_output(128_000)
 SECOND = 48_000
 EQUALIZED = Filters(0.5, (3.0,) * BAND_COUNT)
+NORMALIZED = Filters(effects=Effects(normalization=Normalization(-30.0)))
 
 
 class Music(MemorySource):
@@ -89,7 +92,8 @@ def test_mp3_is_made_of_what_was_sent_once_and_in_order_and_comes_back_with_what
     [
         (EQUALIZED, True, True, True),
         (EQUALIZED, False, True, True),
-        (Filters(effects=Effects(normalization=Normalization(-30.0))), True, True, True),
+        (NORMALIZED, True, True, True),
+        (NORMALIZED, False, True, True),
         (Filters(), True, False, True),
         (Filters(), True, True, False),
     ],
@@ -116,3 +120,30 @@ def test_two_seconds_that_were_sent_can_be_encoded_for_a_new_form_and_half_a_sec
     following = bench.session.take_mp3_jobs()
     assert following[0].first_frame == mp3.end_frame
     assert not any(job.is_first for job in following)
+
+
+@pytest.mark.parametrize(
+    ("tagged_lufs", "measured_ms", "gain_db"),
+    [(-2.0, 0, -28.0), (None, 60_000, -20.0), (None, 1_000, -18.0)],
+)
+@pytest.mark.parametrize("later_frames", [0, 7])
+def test_a_first_stream_begins_at_the_level_at_which_it_goes_on(
+    tagged_lufs: float | None, measured_ms: int, gain_db: float, later_frames: int
+) -> None:
+    """A source of which too little was measured has the gain of the source before it. The burst may end before the
+    frame at which the stream came."""
+    source = Music(2, 6 * SECOND, ends=True)
+    source.loudness = SourceLoudness(MeasuredLoudness(-10.0, measured_ms))
+    source.loudness.tagged_lufs = tagged_lufs
+    bench = session_bench.playing(Music(1, SECOND, ends=True), source, filters=NORMALIZED, outputs=NO_OUTPUTS)
+    bench.sources[1].loudness.tagged_lufs = -12.0
+    bench.run(200)
+    came = bench.sent
+    bench.listen(PCM, MP3)
+    bench.session.burst(Burst(1, OPUS, came - later_frames, 100))
+    bench.render()
+    bursts = [(job.first_frame, job.pcm) for job in bench.session.take_mp3_jobs()]
+    assert len(bursts) == 2
+    for first_frame, pcm in (*bursts, (came, bench.frames[came][:960]), (came + 1, bench.frames[came + 1])):
+        heard, plain = channels(pcm), channels(source.pcm(first_frame * FRAME_SAMPLES - SECOND, len(pcm) // 4))
+        assert 20 * np.log10(np.std(heard) / np.std(plain)) == pytest.approx(gain_db, abs=0.1)

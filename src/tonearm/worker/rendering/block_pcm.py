@@ -103,6 +103,16 @@ class BlockPcm:
         sound = _FilteredMusic(planes, filters, Levels(None, filters.level))
         return self._finished(start, frames, start.voices, sound, limits, begins_anew=False)
 
+    def levelled_unheard(self, end: RenderState) -> RenderState:
+        """The state after frames that were not filtered, with the gain that normalization would have there."""
+        filters, position = end.filters, end.position
+        if filters.passes_by_filters_alone:
+            return end
+        source = self._sources.file_of(position.source) if position.has_begun else 0
+        target_lufs = filters.filters.effects.target_lufs
+        level = filters.level.towards(target_lufs, source, self._sources.loudness_of).later(FRAME_SAMPLES)
+        return end._replace(filters=filters.with_output(level, filters.limiter))
+
     def _music_before_pause(self, start: RenderState, gathered: Gathered) -> Planes:
         """One frame of music. It is not limited: the limiter works on the mix later."""
         if not gathered.samples:

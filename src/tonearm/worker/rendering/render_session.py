@@ -409,7 +409,8 @@ class RenderSession:
             pcm, filters = self._block_pcm.overlays_alone(start, frames, block.limits, before_pause)
         elif block.limits is not None:
             pcm, filters = self._block_pcm.music(start, frames, block.gathered, block.limits)
-        return pcm, block.after(frames, filters)
+        end = block.after(frames, filters)
+        return pcm, self._block_pcm.levelled_unheard(end) if block.limits is None else end
 
     def _rendered_again(self, block: Block, frames: int) -> RenderState:
         """The state after the first frames of a block, but not all of them. The frames are made again, and not sent."""
@@ -429,6 +430,7 @@ class RenderSession:
         end = self._timeline.end
         if end.filters_idle and self._packets.outputs:
             settled = ChainState.steady(end.filters.filters, history_before(self._timeline, self._sources))
+            settled = settled.with_output(end.filters.level, settled.limiter)
             self._timeline.end = end._replace(filters=settled, filters_idle=False)
 
     def _rendered_sources(self) -> set[int]:
