@@ -125,8 +125,7 @@ def test_an_error_ends_its_session_alone(
     assert stderr.count("Traceback") == 1
     assert "an error of its own while it worked on session 1, which ends" in stderr
     worker.wait_until(lambda: worker.suspects() == [])
-    if kind is RenderSession:
-        worker.wait_until(lambda: str(long_song) not in open_descriptors().values())
+    worker.wait_until(lambda: str(long_song) not in open_descriptors().values())
 
 
 def test_an_error_in_taking_a_sources_bytes_ends_that_session_alone(worker: BreakableWorker) -> None:

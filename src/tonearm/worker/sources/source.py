@@ -100,6 +100,7 @@ class DecodingSource:
             )
         self._content = SourceContent(order, self._reader, self._titles, services.now_s)
         self._steps = self._run_steps()
+        self._is_started = False
 
     # Called by the rendering thread; `deliver` by the thread that reads the socket
 
@@ -108,13 +109,16 @@ class DecodingSource:
         try:
             self._job.start()
         except (RuntimeError, MemoryError):
-            self._reader.close()
             self._end(OUT_OF_MEMORY)
+        else:
+            self._is_started = True
 
     def drop(self) -> None:
         """Makes the source end soon. The PCM in the store can still be read."""
         self._job.drop()
         self._reader.drop()
+        if not self._is_started:  # otherwise its last step closes the reader
+            self._reader.close()
 
     def seek(self, order: SeekSource) -> LeftSource:
         """Continues as `order.new_source` from another sample on. Returns the source under its old number."""
