@@ -250,14 +250,14 @@ async def test_a_list_that_comes_drop_by_drop(server: MediaServer) -> None:
 async def test_before_the_answer_there_are_entries_or_nothing(server: MediaServer, tmp_path: Path) -> None:
     hls = b"#EXTM3U\n#EXT-X-ENDLIST\n#EXTINF:1,\na.ts\n"
     (tmp_path / "song.pls").write_bytes(b"\xff\xfb\x90\0" * 100)
-    settings = FetchSettings(playlist_limit_s=0.2)
-    async with opener(settings=settings) as source_opener:
+    async with opener(settings=FetchSettings(playlist_limit_s=0.2)) as hasty:
+        assert await hasty.playlist(parse_source_uri(server.serve("/slow.m3u", stall()))) is None
+    async with opener() as source_opener:
         found = await source_opener.playlist(parse_source_uri(server.serve("/list.m3u", media(b"a.mp3"))))
         assert found is not None
         assert [entry.uri.given for entry in found.entries] == [server.url("/a.mp3")]
         for uri in (
             server.serve("/gone.m3u", status(404)),
-            server.serve("/slow.m3u", stall()),
             server.serve("/sound.m3u", media(b"\xff\xfb\x90\0" * 100)),
             server.serve("/hls.m3u", media(hls)),
             str(tmp_path / "song.pls"),
