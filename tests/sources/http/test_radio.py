@@ -107,13 +107,13 @@ async def test_offsets_and_titles_count_on(server: MediaServer) -> None:
 
 
 async def test_station_that_stays_away_is_tried_a_few_times_and_then_lost(server: MediaServer) -> None:
-    settings = dataclasses.replace(QUICK, stall_timeout_s=0.1)
-    for answer, heard in (
-        (in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404)), SOUND[:10_000]),
-        (radio(SOUND, stop_after=20_000), SOUND[:20_000] * 6),
-        (radio(SOUND, stop_after=0, ends_by=fall_silent), b""),
+    for answer, heard, stall_s in (
+        (in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404)), SOUND[:10_000], 5.0),
+        (radio(SOUND, stop_after=20_000), SOUND[:20_000] * 6, 5.0),
+        (radio(SOUND, stop_after=0, ends_by=fall_silent), b"", 0.1),
     ):
         server.requests.clear()
+        settings = dataclasses.replace(QUICK, stall_timeout_s=stall_s)
         async with tuned_in(server, answer, settings) as source:
             got, error = await read_until_failure(source)
         assert (got, error.failure.code) == (heard, FailureCode.CONNECTION_LOST)
