@@ -13,7 +13,7 @@ from tests.support.audio_files import tone, wav
 from tests.support.command import RunningTonearm
 from tests.support.dashboard_command import DashboardCommand, dashboard_before_two, running_dashboard
 from tests.support.http_client import connected
-from tests.support.running_node import RunningNode, running_node, shared_node
+from tests.support.running_node import RunningNode, shared_node
 
 PASSWORD = (("Authorization", "sesame"),)
 
@@ -186,23 +186,6 @@ async def test_a_node_that_is_gone_is_named(tmp_path: Path) -> None:
         async with own.get(f"{page.url}/nodes/1/v0/players") as answer:
             assert answer.status == 502
             assert page.nodes[1].url in (await answer.json())["message"]
-
-
-async def test_the_password_may_come_from_the_environment(tmp_path: Path) -> None:
-    async with running_node(tmp_path, '[server]\npassword = "sesame"\n') as node:
-        process = RunningTonearm(
-            *("dashboard", "--no-browser", "--port", "0", "--node", node.url),
-            folder=tmp_path,
-            variables={"TONEARM_PASSWORD": "sesame"},
-        )
-        try:
-            page = DashboardCommand(process, [node], "http://localhost")
-            async with browser() as own:
-                assert await page.enter(own) == 200
-                async with own.get(f"{page.url}/nodes/0/v0/players") as answer:
-                    assert (answer.status, await answer.json()) == (200, [])
-        finally:
-            process.end()
 
 
 @pytest.mark.parametrize(
