@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
 from tonearm.node.tracks import WantedTrack
+from tonearm.player.handle import PlayerHandle
 
 SECONDS = 8.0
 HEARD_WITHIN_S = 0.15
@@ -93,15 +94,7 @@ async def test_a_song_of_a_server_is_asked_for_again_by_a_listener_and_not_by_an
     player = node.player("p")
     await asleep(node, "p")
     await server.all_gone()
-    listener = MemoryListener()
-    leave = player.attach(listener)
-    position_ms = player.status().position_ms
-    await listener.wait_frames(10)
-    reference = samples_of(pcm_of(signal))[position_ms * 48 :]
-    # The player went on while its source was being opened, however long that took.
-    moved_frames = (player.status().position_ms - position_ms) // FRAME_MS
-    lags = range(0, (moved_frames + 1) * FRAME_SAMPLES, FRAME_SAMPLES)
-    assert min(distance(samples_of(listener.pcm), reference[lag:]) for lag in lags) == 0
+    leave = await hears_where_it_is(player, samples_of(pcm_of(signal)))
     leave()
     player.do(Requests.pause)
     await asleep(node, "p")
@@ -114,3 +107,19 @@ async def test_a_song_of_a_server_is_asked_for_again_by_a_listener_and_not_by_an
     player.do(Requests.play)
     await eventually(lambda: player.status().position_ms > position_ms, "the position moves")
     assert is_asleep(node, "p")
+    server.serve("/song.wav", media(song))
+    await hears_where_it_is(player, samples_of(pcm_of(signal)))
+
+
+async def hears_where_it_is(player: PlayerHandle, reference: Samples) -> Callable[[], None]:
+    """A listener comes to a sleeping player. Returns how it leaves."""
+    listener = MemoryListener()
+    leave = player.attach(listener)
+    position_ms = player.status().position_ms
+    await listener.wait_frames(10)
+    # The player went on while its source was being opened, however long that took.
+    moved_frames = (player.status().position_ms - position_ms) // FRAME_MS
+    assert moved_frames >= 0
+    lags = range(position_ms * 48, position_ms * 48 + (moved_frames + 1) * FRAME_SAMPLES, FRAME_SAMPLES)
+    assert min(distance(samples_of(listener.pcm), reference[lag:]) for lag in lags) == 0
+    return leave

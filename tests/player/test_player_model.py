@@ -15,6 +15,7 @@ from tests.support.player_bench import OPENING_S, STEP_S, SleepBench, seconds
 from tests.support.simulated_decoder import Piece, Track
 from tests.support.sinks import MemoryListener
 from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
+from tonearm.core.overlays import MAX_OVERLAYS, OverlaySettings
 from tonearm.core.playback_requests import Requests
 
 TRACKS = {
@@ -55,8 +56,9 @@ def steps_of(what: str, then_s: list[float], max_size: int) -> st.SearchStrategy
 
 def require_place(bench: SleepBench, listener: MemoryListener) -> None:
     """The player is where that ends what was heard last."""
-    status, last = bench.player.status(), bench.heard(listener)[-1].pieces[-1]
+    status = bench.player.status()
     if status.state == "playing" and not status.paused:
+        last = [piece for content in bench.heard(listener) for piece in content.pieces][-1]
         end_ms = (last.sample + last.samples) * 1000 / SAMPLE_RATE_HZ
         assert abs(status.position_ms - end_ms) <= FRAME_MS * status.filters.effects.position_rate
 
@@ -288,6 +290,8 @@ async def what_is_said(
             elif step.what == "leave" and leave is not None:
                 leave()
                 leave = None
+            elif step.what == "overlay" and len(bench.player.status().overlays) < MAX_OVERLAYS:
+                bench.player.add_overlays((bench.new_track("second"), OverlaySettings()))
             else:
                 bench.ask(step.what, step.fade_ms if step.what.startswith("fade") else step.ms, step.name)
             await bench.run(step.then_s)
@@ -327,7 +331,7 @@ def off_ms(one_ms: int, other_ms: int) -> float:
     NAMES,
     steps_of(
         "wait wait pause play skip enqueue first remove none track queue volume faster as-it-is fade fade-on-skip "
-        "listen listen leave seek seek",
+        "listen listen leave seek seek overlay",
         [0.02, 0.5, 3.0, 12.34, 30.0, 61.0],
         max_size=8,
     ),
@@ -340,6 +344,9 @@ def off_ms(one_ms: int, other_ms: int) -> float:
     ["long"], [Step("wait", 3.0), Step("pause", 3.0), Step("seek", 3.0, 500), Step("play", 3.0), Step("listen", 3.0)]
 )
 @example(["long", "odd"], [Step("fade", 12.34, 8_000), Step("listen", 30.0)])
+@example(
+    ["long"], [Step("wait", 3.0), Step("pause", 3.0), Step("overlay", 3.0), Step("play", 12.34), Step("listen", 3.0)]
+)
 def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(names: list[str], steps: list[Step]) -> None:
     """Each one's ticks may lie anywhere within 20 ms, on the clock's grid of 5 ms, and elsewhere after each sleep. So
     where a request stops the sound, that is a frame earlier or later, and so it is where the sound begins again. Where

@@ -12,7 +12,8 @@ from tests.support.sinks import MemoryListener
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange, Timescale
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import SourceFacts
@@ -168,6 +169,39 @@ async def test_a_source_that_takes_long_to_open_lets_the_player_load_and_after_a
     await bench.run(2)
     assert bench.player.status().state == "playing"
     assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
+
+
+@pytest.mark.parametrize("seek_ms", [None, 10_000])
+@pytest.mark.parametrize("passes_s", [0, 4])
+async def test_after_a_pause_with_an_overlay_the_track_goes_on_where_it_is_asleep_or_heard(
+    seek_ms: int | None, passes_s: int
+) -> None:
+    bench = SleepBench({"a": seconds(240), "bell": seconds(0.3)}, "a")
+    await bench.run(5)
+    if seek_ms is not None:
+        bench.player.seek(seek_ms)
+        await bench.run(3)
+    bench.player.do(Requests.pause)
+    await bench.run(3)
+    position_ms = bench.position_ms
+    assert position_ms == pytest.approx(5_000 if seek_ms is None else seek_ms + 3_000, abs=100)
+    assert bench.is_asleep
+    bench.player.add_overlays((bench.new_track("bell"), OverlaySettings()))
+    await bench.run(3)
+    assert [op for op in bench.events.ops if op.startswith("Overlay")] == ["OverlayStart", "OverlayEnd"]
+    assert (bench.is_asleep, bench.position_ms) == (True, position_ms)
+    if passes_s:
+        bench.player.do(Requests.play)
+        await bench.run(passes_s)
+        assert bench.is_asleep
+        assert bench.position_ms == pytest.approx(position_ms + passes_s * 1000, abs=20)
+    position_ms = bench.position_ms
+    listener = bench.listen()
+    bench.player.do(Requests.play)
+    await bench.run(0.5)
+    # After a pause the position stands until there is sound; otherwise some frames pass meanwhile.
+    missed_frames = began_to_hear(bench, listener) / FRAME_SAMPLES - position_ms / FRAME_MS
+    assert 0 <= missed_frames <= (4 if passes_s else 0)
 
 
 async def test_a_source_that_fails_in_a_pause_is_told_of_when_the_player_plays_on() -> None:

@@ -29,11 +29,13 @@ from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
+    FIRST_OVERLAY_SOURCE,
     Audio,
     Burst,
     Decoded,
     DropSource,
     Failed,
+    FirstAudio,
     Flush,
     FromDecoder,
     FromNode,
@@ -441,6 +443,8 @@ class SimulatedSession(HandSession):
                 self._tracks[order.source] = track
                 self._decoder.open(order.source, order.start_sample)
                 reports.append(Opened(self.id, order.source, self._node.shelf.facts(order.name)))
+                if order.source >= FIRST_OVERLAY_SOURCE:
+                    reports.append(FirstAudio(self.id, order.source))
         reports += self._decoder.decode_ahead(AHEAD_SAMPLES)
         for report in itertools.chain(reports, self._decoder.render()):
             self.say(report)

@@ -1,7 +1,8 @@
 """A decoder's side of a session without sound: which samples of which source it would put into which frame.
 
 It keeps to what `decoder.messages` says, also about the speed, and renders nothing. A frame's PCM is a number, under
-which `contents` has what the frame holds.
+which `contents` has what the frame holds. An overlay has all its samples once its source is open, and nothing is
+rendered before that; they stand in the messages alone.
 """
 
 import math
@@ -24,6 +25,7 @@ from tonearm.decoder.messages import (
     Mark,
     MarkKind,
     OpenSession,
+    OverlayPosition,
     Plan,
 )
 
@@ -46,7 +48,7 @@ class Piece(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a rendered frame holds. `glides`: other filters come in with it."""
+    """What a rendered frame holds: no piece where overlays sound alone. `glides`: other filters come in with it."""
 
     frame: int
     pieces: tuple[Piece, ...]
@@ -94,6 +96,7 @@ class Timeline:
     frames: list[tuple[Place, Content]] = field(default_factory=list)
     fades: list[tuple[int, Mark]] = field(default_factory=list)  # from which frame on, and the mark of its end
     cut_fade: CutFade | None = None
+    overlays: dict[int, int] = field(default_factory=dict)  # the frame in which each begins
 
     @property
     def end_frame(self) -> int:
@@ -123,6 +126,7 @@ class SimulatedDecoder:
         self._must_flush = False
         self._has_listeners = True
         self._glides = False
+        self._pauses = False
         self._session = self._epoch = self._begins_at = self._sent = self._granted = 0
         self._timelines: dict[int, Timeline] = {}
 
@@ -209,16 +213,22 @@ class SimulatedDecoder:
         if plan.crossfade is not None and plan.following is not None:
             self._crossfades[plan.after] = plan.crossfade
         self._must_flush = False
+        begun = {source: frame for source, frame in base.overlays.items() if frame < plan.at_frame}
+        timeline.overlays = {order.source: begun.get(order.source, plan.at_frame) for order in plan.overlays}
+        self._pauses = plan.pauses
         self._glides = plan.filters != timeline.filters
         timeline.filters = plan.filters
 
     def _block(self) -> Audio | None:
         timeline = self._timelines[self._epoch]
         first_frame = timeline.end_frame
+        frames, sounding = self._overlays(timeline)
+        if self._pauses or (sounding and not self._place.source):
+            return self._overlays_alone(timeline, frames, sounding)
         rendered: list[Content] = []
         marks: list[Mark] = []
         first = None
-        while len(rendered) < BLOCK_FRAMES and timeline.end_frame < self._granted:
+        while len(rendered) < frames:
             before = self._place
             pieces, new_marks, is_whole = self._frame(timeline.end_frame)
             if pieces and not is_whole:
@@ -243,7 +253,44 @@ class SimulatedDecoder:
         self._contents += rendered
         source, sample = (first.source, first.sample) if first else (self._place.source, max(self._place.sample, 0))
         rate = timeline.filters.effects.position_rate
-        return Audio(self._session, self._epoch, first_frame, len(rendered), source, sample, tuple(marks), pcm, rate)
+        told = self._session, self._epoch, first_frame, len(rendered), source, sample, tuple(marks), pcm, rate
+        return Audio(*told, overlays=_positions(sounding, len(rendered)))
+
+    def _overlays(self, timeline: Timeline) -> tuple[int, dict[int, tuple[int, int]]]:
+        """How many frames to render next, with the same overlays in each; and for each overlay the sample at which it
+        is, and how many frames it has left."""
+        frame = timeline.end_frame
+        frames = max(0, min(BLOCK_FRAMES, self._granted - frame))
+        sounding = {}
+        for source, begins_at in timeline.overlays.items():
+            if frame < begins_at:
+                frames = min(frames, begins_at - frame)
+                continue
+            opened = self._sources.get(source)
+            if opened is None:
+                return 0, {}
+            sample = opened.start + (frame - begins_at) * FRAME_SAMPLES
+            left = -((sample - opened.track.samples) // FRAME_SAMPLES)
+            if left > 0:
+                frames = min(frames, left)
+                sounding[source] = (sample, left)
+        return frames, sounding
+
+    def _overlays_alone(self, timeline: Timeline, frames: int, sounding: dict[int, tuple[int, int]]) -> Audio | None:
+        """The music stands still, or there is none."""
+        if not frames or not sounding:
+            return None
+        first_frame, place = timeline.end_frame, timeline.place
+        pcm = b""
+        if self._has_listeners:
+            pcm = b"".join((len(self._contents) + n).to_bytes(FRAME_BYTES, "little") for n in range(frames))
+        for frame in range(first_frame, first_frame + frames):
+            content = Content(frame, (), timeline.filters, glides=False)
+            timeline.frames.append((place, content))
+            self._contents.append(content)
+        source, sample = (place.source, place.sample) if place.has_begun else (0, 0)
+        told = self._session, self._epoch, first_frame, frames, source, sample, (), pcm, 0.0
+        return Audio(*told, overlays=_positions(sounding, frames))
 
     def _rest(self, crossfade: CrossfadeOrder, place: Place, sample: int) -> CrossfadeOrder | None:
         """A crossfade that may begin late, as it would now."""
@@ -316,3 +363,10 @@ class SimulatedDecoder:
     def _is_awaited(self, source: int) -> bool:
         opened = self._sources.get(source)
         return not self._must_flush and (opened is None or not (opened.has_failed or opened.is_finished))
+
+
+def _positions(sounding: dict[int, tuple[int, int]], frames: int) -> tuple[OverlayPosition, ...]:
+    """The overlays in so many rendered frames."""
+    if not frames:
+        return ()
+    return tuple(OverlayPosition(source, sample, ends=left == frames) for source, (sample, left) in sounding.items())

@@ -479,7 +479,7 @@ class Audio(_Message, frozen=True):
     """Decoder: `frames` rendered frames from `first_frame` on. The first sample is that of `source` at
     `position_samples` (at 48 kHz). For each sample that is heard, `position_rate` samples of the source pass. Source 0:
     the tail of a cut, while the new source has no samples yet. With the rate 0 the frames contain only overlays: the
-    music stands still, or there is none (source 0). `overlays` has the overlays that have begun.
+    music stands still, or none has begun in this session (source 0). `overlays` has the overlays that have begun.
 
     `pcm` is empty when nobody listens to PCM. `packets` has one packet a frame for each output of packets. The packets
     of outputs that pass through sound `lag_samples` later than PCM, besides the encoder's delay. With `is_passed` they

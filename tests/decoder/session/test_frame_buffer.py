@@ -49,6 +49,17 @@ def test_the_end_of_a_cut_sound_is_known_by_its_source() -> None:
     assert not buffer.begins_with_tail
 
 
+def test_behind_overlays_alone_the_earlier_source_goes_on_as_a_cut_and_behind_a_tail_it_does_not() -> None:
+    buffer = filled(audio(0, 5), audio(5, 1, source=0))
+    assert buffer.end_position() == (0, 6 * FRAME_SAMPLES)
+    buffer = filled(audio(0, 5))
+    buffer.cut()
+    buffer.append(audio(5, 3, source=0, position_rate=0.0))
+    assert buffer.end_position() == (1, 5 * FRAME_SAMPLES)
+    buffer.append(audio(8, 2, position_samples=5 * FRAME_SAMPLES))
+    assert [buffer.pop().is_cut for _ in range(10)] == [False] * 8 + [True, False]
+
+
 # Which overlays are in the buffered frames: beginnings, ends, and where they are
 
 A, B = 7, 8

@@ -241,7 +241,9 @@ class FrameBuffer:
         if audio.marks or not self._runs[-1].goes_on_in(audio, forms):
             for run in _runs(audio, forms, self.starts):
                 if not run.source:  # a tail, or overlays alone: the position of the earlier sound goes on, or stands
-                    run = run._replace(position_samples=self._runs[-1].position(run.first_frame)[1])
+                    source, sample = self._runs[-1].position(run.first_frame)
+                    # Behind overlays alone another session goes on with the earlier source. A tail is the end of it.
+                    run = run._replace(source=0 if run.position_rate else source, position_samples=sample)
                 self._continue_with(run)
         self.end_frame = end_frame
 
@@ -350,7 +352,8 @@ class FrameBuffer:
         run = self._runs[0]
         source, position_samples = run.position(self.next_frame)
         self.next_frame += 1
-        is_cut = self._cut is not None and self._cut.at_frame < self.next_frame and source != 0
+        has_music = source != 0 and run.position_rate > 0.0
+        is_cut = self._cut is not None and self._cut.at_frame < self.next_frame and has_music
         if is_cut:
             self._cut = None
         payloads = self._payloads.popleft()
