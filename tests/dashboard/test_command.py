@@ -96,41 +96,6 @@ async def test_nobody_else_gets_in(page: DashboardCommand) -> None:
             assert answer.status == 201
 
 
-async def test_behind_a_proxy_with_tls_it_takes_its_name_and_its_changes(
-    page: DashboardCommand, tmp_path: Path
-) -> None:
-    (tmp_path / "own").write_text("sesame", encoding="utf-8")
-    node = page.nodes[1:]
-    (tmp_path / "password").write_text("unused", encoding="utf-8")
-    passed_on = {"Host": "radio.example", "X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}
-    guarded = ("--own-password-file", str(tmp_path / "own"))
-    for arguments, printed in (
-        ((*guarded, "--host", "0.0.0.0"), "http://localhost"),
-        (("--name", "radio.example"), ""),
-    ):
-        with running_dashboard(tmp_path, node, *arguments, printed=printed or "https://radio.example") as proxied:
-            at = f"http://127.0.0.1:{proxied.port}"
-            async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as own:
-                entry = f"{at}/?k={proxied.key}"
-                async with own.get(entry, headers=passed_on, allow_redirects=False) as answer:
-                    assert answer.status == 303
-                    cookie = answer.cookies["tonearm-80"]
-                    assert cookie["secure"]
-                known = {**passed_on, "Cookie": f"tonearm-80={cookie.value}"}
-                for origin, status in (("https://radio.example", 204), ("https://evil.example", 403)):
-                    path = f"{at}/nodes/0/v0/players/{'p' * len(arguments)}"
-                    sent = {**known, "Origin": origin}
-                    if status == 204:
-                        body = {"id": path.rpartition("/")[2], "idle": True}
-                        async with own.post(f"{at}/nodes/0/v0/players", json=body, headers=sent) as answer:
-                            assert answer.status == 201
-                    async with own.delete(path, headers=sent) as answer:
-                        assert answer.status == status
-                async with own.get(f"{at}/dashboard/", headers={**known, "Host": "evil.example"}) as answer:
-                    is_named = "--name" in arguments
-                    assert answer.status == (403 if is_named else 200)
-
-
 async def test_targets_of_all_forms(page: DashboardCommand) -> None:
     """Of what is no HTTP nothing is sent back."""
     async with browser() as own:
