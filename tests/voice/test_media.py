@@ -270,21 +270,6 @@ async def test_what_comes_in_is_thrown_away(processes: VoiceProcesses) -> None:
     assert ends.sounds == frames(10)
 
 
-async def test_where_nobody_listens_the_next_packet_is_tried_all_the_same(processes: VoiceProcesses) -> None:
-    ends = VoiceEnds()
-    async with voice_ends(processes, ends):
-        address = ends.udp.get_extra_info("sockname")
-        ends.udp.close()
-        await asyncio.sleep(0)
-        await play(ends, frames(3))
-        ends.udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: ends, address)
-        first = 3
-        while not ends.sounds:  # an error of a packet before costs one more
-            await play(ends, frames(1, first))
-            first += 1
-    assert ends.losses == 0
-
-
 async def test_a_large_call_has_a_process_of_its_own(own_processes: VoiceProcesses) -> None:
     large, *small = VoiceEnds(is_large=True), VoiceEnds(), VoiceEnds()
     async with voice_ends(own_processes, large, *small):
