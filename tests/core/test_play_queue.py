@@ -1,6 +1,7 @@
 import pytest
 
-from tonearm.core.play_queue import EndReason, LoopMode, Selection, select_next
+from tests.support.tracks import make_track
+from tonearm.core.play_queue import EndReason, LoopMode, QueuedTrack, Selection, select_next
 
 NONE, TRACK, QUEUE = LoopMode
 FINISHED, SKIPPED, LOAD_FAILED, STOPPED, REPLACED = EndReason
@@ -41,3 +42,8 @@ def test_a_track_that_never_gave_audio_comes_back_in_no_mode(
 ) -> None:
     selection = select_next(mode, reason, "now", tuple(queue), drops_current=True)
     assert selection == Selection(track, tuple(queue_then))
+
+
+@pytest.mark.parametrize(("failures", "delay_s"), [*enumerate((0, 1, 2, 4, 8, 16, 30, 30))])
+def test_an_interrupted_track_is_opened_again_after_longer_and_longer_delays(failures: int, delay_s: int) -> None:
+    assert QueuedTrack(make_track("a"), gave_audio=True, failures=failures).retry_delay_s == delay_s
