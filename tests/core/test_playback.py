@@ -55,6 +55,15 @@ def test_play_ends_the_delay_of_a_retry() -> None:
     assert log.do(log.playback.play()) == []
 
 
+@pytest.mark.parametrize(("apart_ms", "state"), [(60_000, PlayerState.FAILED), (60_001, PlayerState.LOADING)])
+def test_a_second_error_of_our_own_within_a_minute_stops_the_player(apart_ms: int, state: PlayerState) -> None:
+    log = loading_player("abc")
+    log.do(log.playback.failed(log.close(1), own_error(ValueError())))
+    log.now_ms += apart_ms
+    log.do(log.playback.failed(log.close(2), own_error(ValueError())))
+    assert log.playback.state is state
+
+
 def test_a_track_that_plays_on_behind_an_estimated_length_is_sought_back() -> None:
     log = playing_player("a")
     log.playback.position_ms = 70_000
