@@ -83,10 +83,17 @@ async def test_tracks_of_all_kinds_and_lengths_are_heard_whole_one_after_the_oth
     heard_whole(player.listener.pcm, *(pcm for _, pcm in songs))
 
 
-async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
+async def test_a_track_in_a_loop_joins_itself_and_begins_with_its_first_sample_after_a_pause(
+    node: Node, shelf: Shelf
+) -> None:
     uri, pcm = shelf.song(0.237)
-    player = await listening(node, "p", uri)
+    await node.create_player("p", uri, {})
     node.player("p").do(Requests.set_loop, LoopMode.TRACK)
+    node.player("p").do(Requests.pause)
+    player = Listening(node, "p")
+    await player.wait_state("playing")
+    assert len(player.listener) == 0
+    node.player("p").do(Requests.play)
     await player.events.wait_for("TrackStart", 4)
     node.player("p").do(Requests.set_loop, LoopMode.NONE)
     await player.wait_state("idle")
