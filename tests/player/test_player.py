@@ -209,6 +209,20 @@ async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
     assert len(bench.listener) <= 26
 
 
+async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() -> None:
+    bench = playing("a")
+    asked = bench.plan
+    for number in range(1, 200):
+        bench.player.do(Requests.change_filters, FilterChange(volume=number / 100))
+        bench.time.forward(0.01)
+        if number % 3 == 0:  # an answer takes 30 ms, and is void when there is a newer plan by then
+            if asked is bench.plan:
+                bench.audio(asked.at_frame, 12, voice=number)
+            asked = bench.plan
+    assert len(bench.listener) >= 95
+    assert len({message[-1] for message in bench.listener.messages}) > 20
+
+
 # Deaths of the decoder
 
 
