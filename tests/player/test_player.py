@@ -124,13 +124,18 @@ async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_nex
     assert bench.orders(Flush)
 
 
-async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
-    bench = PlayerBench("a", "b")
+async def test_a_track_that_is_short_waits_for_the_next_one_unless_that_cannot_be_opened() -> None:
+    bench = PlayerBench("a", "missing")
     bench.listen()
     bench.opened(1, length_ms=100)
     bench.decoded(1)
     assert bench.plan.following == 2
     assert not bench.orders(Flush)
+    await bench.settle()
+    assert bench.plan.following is None
+    bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 5, 1)])
+    bench.tick(5)
+    assert ends(bench) == [("a", "finished"), ("missing", "loadFailed")]
 
 
 @pytest.mark.parametrize("seed", range(20))
