@@ -33,7 +33,7 @@ from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
-from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSource, SeekSource
+from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSource, SeekRefused, SeekSource
 from tonearm.protocol.framing import Framing
 
 
@@ -478,3 +478,15 @@ async def test_of_a_track_in_a_loop_the_source_that_sounds_goes_on_and_the_one_o
     assert seeks == [(1, 3, 1_440_000), (3, 4, 960_000)]
     assert [drop.source for drop in bench.orders(DropSource)] == [2]
     assert (bench.started_at, bench.plan.switch_to) == ({1: 0, 2: 0}, 4)
+
+
+async def test_a_seek_in_a_station_that_is_loading_fails() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    bench.player.seek(60_000)
+    await bench.settle()
+    source = max(bench.started_at)
+    bench.session.say(SeekRefused(bench.session.id, source, FILE_MISSING))
+    bench.opened_live(source)
+    (failed,) = bench.events.named("SeekFailed")
+    assert (failed["code"], failed["position"], bench.player.status().position_ms) == ("not_seekable", 0, 0)
