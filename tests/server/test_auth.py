@@ -7,9 +7,9 @@ from tonearm.server.app import EdgeSettings
 PASSWORD = "pa55 wörd"
 
 
-async def test_the_bare_password_lets_in(node: StillNode) -> None:
-    for password in (PASSWORD, "пароль"):
-        headers = (("Authorization", password.encode()),)
+async def test_the_bare_password_lets_in_and_where_there_is_none_anything_does(node: StillNode) -> None:
+    for password in (PASSWORD, "пароль", ""):
+        headers = (("Authorization", (password or "any").encode()),)
         async with running_edge(node, EdgeSettings(password=password)) as port:
             assert (await request(port, "GET", "/nothing", headers=headers)).status == 404
             for path in ("/v0/players/p/ws", "/v0/players/p/events"):
