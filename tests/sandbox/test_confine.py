@@ -20,7 +20,7 @@ from tests.support.lesser_kernel import without
 from tests.support.media_server import MediaServer
 from tests.support.resolver_forks import FAKE_SITES
 from tests.support.resolving import fake_sites
-from tonearm.sandbox.report import SandboxMode, SandboxReport
+from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxRequiredError
 
 PROGRAM = """
 import json, os, signal, sys, threading, time
@@ -134,3 +134,12 @@ async def test_without_landlock_it_reads_files_and_gets_no_further() -> None:
         through = got_through((await it.failure(server.url("/fake/attack"))).message)
         assert it.pages.sandboxes == [SandboxReport(seccomp=True, problem="landlock: ENOSYS")]
     assert through == attack.RESOLVERS_MAY_WITHOUT_LANDLOCK | {"a thread"}
+
+
+async def test_a_resolver_that_lacks_a_required_sandbox_resolves_nothing() -> None:
+    settings = fake_sites(command=(*without(*NO_SECCOMP), *FAKE_SITES), sandbox=SandboxMode.REQUIRED)
+    async with MediaServer() as server, resolving(settings) as it:
+        with pytest.raises(SandboxRequiredError):
+            await it.pages.start()
+        assert "resolver.sandbox" in (await it.failure(server.url("/fake/told"))).message
+        assert not server.requests
