@@ -82,6 +82,16 @@ async def test_a_larger_body_without_a_declared_length_is_refused(port: int) -> 
         assert (await connection.read_answer()).json()["code"] == "body_too_large"
 
 
+async def test_a_body_is_asked_for_by_a_client_that_waits_and_an_empty_one_called_so(port: int) -> None:
+    for body, said in ((b'{"value": 1}', b""), (b"  \r\n", b"The body is empty. Send JSON in it.")):
+        async with connected(port) as connection:
+            connection.send_request("PATCH", PATH, (("Expect", "100-continue"), ("Content-Length", f"{len(body)}")))
+            assert (await connection.read_head()).status == 100
+            connection.send(body)
+            answer = await connection.read_answer()
+            assert (answer.status, said in answer.body) == (400 if said else 204, True)
+
+
 async def test_a_packed_body_is_unpacked(port: int, caplog: pytest.LogCaptureFixture) -> None:
     for body, answer in (
         (gzip.compress(b'{"value": 1}'), (204, "")),
