@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.http_client import TEXT, Frame, websocket
+from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, Frame, request, websocket
 from tonearm.core.events import EventMessage, StreamTitle
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
@@ -69,6 +69,7 @@ async def test_all_players_are_followed_until_the_client_leaves(node: StillNode,
         (sink,) = node.followers
         sink.send(titled("One"))
         assert title_in(await client.read_frame()) == "One"
+    assert (await request(port, "GET", "/v0/events?since=1", headers=WEBSOCKET_HEADERS)).status == 400
     await eventually(lambda: not node.followers, "the client is gone")
 
 
