@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import re
 import socket
-from contextlib import chdir
+from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,15 @@ async def test_each_redirect_is_asked_of_the_patterns(server: MediaServer) -> No
         assert canary.connections == 0
 
 
+async def test_after_a_cookie_and_a_redirect_a_private_network_is_as_closed_as_before(server: MediaServer) -> None:
+    async with Canary("127.0.0.2") as canary:
+        server.serve("/b", redirect(f"http://127.0.0.2:{canary.port}/"))
+        uri = server.serve("/a", status(302, "Set-Cookie: k=1; Path=/\r\nLocation: /b\r\n"))
+        told = await failure_of(uri, private_networks=False, is_public=lambda address: str(address) == server.host)
+        assert (told.code, canary.connections) == (FailureCode.SOURCE_REFUSED, 0)
+        assert server.requests[-1].headers["cookie"] == "k=1"
+
+
 async def test_redirects_to_what_is_no_http_uri(server: MediaServer) -> None:
     for bad in ("file:///etc/x", "ftp://host/a", "http://user@127.0.0.1/", "http://[::1", "\x7f", "/" + "x" * 5000):
         told = await failure_of(server.serve("/a", redirect(bad)))
@@ -141,6 +150,17 @@ async def test_proxy_of_the_environment_is_not_used(server: MediaServer) -> None
             async with opened(server.serve("/a", media(BODY))) as source:
                 assert await read_all(source) == BODY
         assert proxy.connections == 0
+
+
+async def test_a_host_that_accepts_no_connection() -> None:
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for client in [stack.enter_context(socket.socket()) for _ in range(8)]:
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())  # which fills it
+        uri = f"http://127.0.0.1:{full.getsockname()[1]}/a"
+        told = await failure_of(uri, dataclasses.replace(QUICK, connect_timeout_s=0.2))
+    assert (told.code, told.stage, "connect_timeout_s" in told.hint) == (FailureCode.TIMEOUT, Stage.CONNECT, True)
 
 
 async def test_one_slow_source_does_not_hold_another(server: MediaServer) -> None:
