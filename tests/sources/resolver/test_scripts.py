@@ -151,6 +151,18 @@ def test_what_a_script_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
         solve(prepare(player_script()), [{"type": "other", "challenges": ["abc"]}])
 
 
+def test_what_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(javascript, "wanted_solver", lambda: "0.8.3")
+    for solver, engine, told in (
+        ("0.8.0", "0.17.0", ""),
+        ("0.7.9", "0.17.0", "this yt-dlp wants yt-dlp-ejs 0.8.3, not 0.7.9"),
+        ("", "0.17.0", "yt-dlp-ejs is not installed"),
+        ("", "", "yt-dlp-ejs and quickjs-ng are not installed"),
+    ):
+        monkeypatch.setattr(javascript, "installed", {"yt-dlp-ejs": solver, "quickjs-ng": engine}.get)
+        assert javascript.problem() == told
+
+
 async def test_eight_are_kept_and_their_files(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     echo = f"""
