@@ -14,6 +14,12 @@ from tests.support.readme import REPOSITORY, blocks
 from tonearm.cli import tonearm as tonearm_command
 
 
+def test_every_page_has_its_place_in_the_site() -> None:
+    placed = re.findall(r": (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = {str(path.relative_to(REPOSITORY / "docs")) for path in (REPOSITORY / "docs").rglob("*.md")}
+    assert pages <= set(placed), "put it into `nav` of mkdocs.yml"
+
+
 def written() -> dict[str, str]:
     """All documents for users, by their names."""
     paths = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")]
