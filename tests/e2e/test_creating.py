@@ -1,9 +1,10 @@
-"""Many creates at once with one id, and limits that a configuration sets."""
+"""Many creates at once with one id, a player without a track, and limits that a configuration sets."""
 
 import asyncio
 from collections import Counter
 from pathlib import Path
 
+from tests.support.audio_files import music, wav
 from tests.support.e2e_players import PATIENT, create, enqueue, patch, refusal, state, waiting_uris
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import WEBSOCKET_HEADERS
@@ -22,6 +23,18 @@ async def test_of_many_creates_at_once_with_one_id_one_succeeds(node: RunningNod
     won = {number for number, answer in enumerate(answers) if answer.status == 201}
     players = (await node.request("GET", "/v0/players")).json()
     assert {player["track"]["info"]["identifier"] for player in players} == {f"{number}.wav" for number in won}
+
+
+async def test_a_player_begins_idle_and_plays_its_first_track(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(music(0.3)))
+    assert (await node.request("POST", "/v0/players", {"id": "p", "idle": True})).status == 201
+    now = await state(node, "p")
+    assert (now["state"], now["trackId"], now["track"]["info"]["uri"]) == ("idle", "", "")
+    seek = await node.request("PATCH", "/v0/players/p/position", {"position": 1})
+    assert (seek.status, b"no track yet" in seek.body) == (409, True)
+    async with following(node, "p") as tape, listening(node, "p"):
+        await enqueue(node, "p", "song.wav")
+        await tape.until("TrackEnd", reason="finished")
 
 
 async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
