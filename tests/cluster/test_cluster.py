@@ -6,7 +6,6 @@ import contextlib
 import json
 import secrets
 import socket
-import sys
 import zlib
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
 from tests.support.processes import standing_still
-from tests.support.running_cluster import LEASE_S, cuttable, nats_server, nodes_of, running_cluster
+from tests.support.running_cluster import LEASE_S, cuttable, nodes_of, running_cluster
 from tests.support.running_node import RunningNode, running_node
 
 TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0}'
@@ -574,35 +573,3 @@ async def test_a_browser_that_logs_in_at_one_node_is_known_at_all(tmp_path: Path
         assert (await b.request("POST", "/dashboard/logout", headers=[("Cookie", cookie)])).status == 204
         assert [await status_at(node, cookie) for node in (a, b)] == [401, 401]
         assert await status_at(b, await log_in(a)) == 200
-
-
-def first_of_three_ports() -> int:
-    """The first of three free ports in a row, among those that the system gives nobody by itself."""
-    for first in range(20_000, 30_000, 3):
-        with contextlib.suppress(OSError), contextlib.ExitStack() as bound:
-            for port in range(first, first + 3):
-                bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            return first
-    raise AssertionError("no three ports in a row are free")
-
-
-async def test_make_cluster_starts_three_nodes_and_ends_them(tmp_path: Path) -> None:
-    nats_server()
-    port = first_of_three_ports()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tools.try_cluster", "--folder", str(tmp_path / "try"), "--port", str(port)),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        while b"Ctrl-C ends all" not in (line := await process.stdout.readline()):
-            assert line, "it has ended"
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port + 1}/v0/nodes") as answer:
-            assert {node["name"] for node in (await answer.json())["nodes"]} == {"a", "b", "c"}
-    finally:
-        process.terminate()
-        await process.wait()
-    assert process.returncode == 0
-    for number in range(3):
-        with pytest.raises(OSError, match="refused"):
-            socket.create_connection(("127.0.0.1", port + number), 1)

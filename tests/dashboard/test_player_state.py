@@ -59,11 +59,3 @@ def test_what_is_at_work_follows_the_order_of_the_sound(tmp_path: Path) -> None:
         *("distortion", "echo", "compressor", "normalization", "volume", "limiter"),
     ]
     assert none_at_work == []
-
-
-@needs("node")
-def test_a_track_that_sounds_again_waits_for_nothing(tmp_path: Path) -> None:
-    stuck = {"seq": 1, "heardAt": 0, "state": "loading", "stuck": "the server sends nothing"}
-    updates = [{"op": "PlayerUpdate", "seq": 2, "state": state} for state in ("loading", "playing")]
-    after = called(tmp_path, *(("applied", stuck, update, 0) for update in updates))
-    assert [state["stuck"] for state in after] == ["the server sends nothing", ""]
