@@ -293,7 +293,6 @@ def long_book(hours: int, *, index_first: bool) -> bytes:
         parts += [silence[0] * (start - at), b"".join((frames * turns)[:loud])]
         sizes[start : start + loud] = np.tile(np.array([len(one) for one in frames], np.uint32), turns)[:loud]
         at = start + loud
-    parts.append(silence[0] * (count - at))
     mp4 = Mp4(m4a(tone(300, 0.5, rate_hz, channels=1), rate_hz, index_first=False))
     per_chunk, length_ms = 43, round(count * frame / rate_hz * 1000)
     firsts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])[:-1][::per_chunk]
@@ -304,7 +303,8 @@ def long_book(hours: int, *, index_first: bool) -> bytes:
         b"stsc": struct.pack(">II", 0, len(chunks)) + b"".join(struct.pack(">III", *chunk) for chunk in chunks),
         b"stsz": struct.pack(">III", 0, 0, count) + sizes.astype(">u4").tobytes(),
     }
-    mp4[b"mvhd"].body[16:20] = mp4[b"tkhd"].body[20:24] = length_ms.to_bytes(4, "big")
+    mp4[b"mvhd"].body[12:20] = struct.pack(">II", 1000, length_ms)
+    mp4[b"tkhd"].body[20:24] = length_ms.to_bytes(4, "big")
     mp4[b"mdhd"].body[:] = struct.pack(">IQQIQI", 1 << 24, 0, 0, rate_hz, count * frame, 0x55C40000)
     mp4[b"elst"].body[:] = struct.pack(">IIIiI", 0, 1, length_ms, frame, 1 << 16)
 
@@ -314,7 +314,7 @@ def long_book(hours: int, *, index_first: bool) -> bytes:
         return mp4[b"moov"].to_bytes()
 
     kind = box(b"ftyp", b"M4B \0\0\0\0isomM4B ")
-    data = b"".join(parts)
+    data = b"".join(parts) + silence[0] * (count - at)
     if not index_first:
         return kind + box(b"mdat", data) + index(len(kind) + 8)
     return kind + index(len(kind) + len(index(0)) + 8) + box(b"mdat", data)
