@@ -97,15 +97,14 @@ class Part(NamedTuple):
 def fading(
     *parts: Part,
     mode: LoopMode = LoopMode.NONE,
-    duration_ms: int = 8_000,
     speed: float = 1.0,
     position_ms: int = 10_000,
 ) -> PlayerSnapshot:
-    """A player of tracks a, b, c …, at a position in the first one, which fade into each other."""
+    """A player of tracks a, b, c …, at a position in the first one, which fade into each other for 8 s."""
     current, *queue = (part.queued(name) for name, part in zip("abcdef", parts, strict=False))
     filters = Filters(effects=Effects(timescale=Timescale(speed=speed)))
     snapshot = replace(snapshot_of("a", mode), current=current, queue=tuple(queue), position_ms=position_ms)
-    return replace(snapshot, filters=filters, crossfade=CrossfadeSettings(duration_ms))
+    return replace(snapshot, filters=filters, crossfade=CrossfadeSettings(8_000))
 
 
 WHOLE, UNKNOWN, RADIO = Part(), Part(None), Part(None, is_stream=True)

@@ -43,12 +43,12 @@ def plain(head: str, body: bytes = b"") -> Answer:
     return raw(f"HTTP/1.1 {head}\r\n\r\n".encode() + body)
 
 
-def endless(head: bytes, block: bytes, *, at_most: int = 64 * MIB) -> Answer:
-    """`head`, then `block` again and again."""
+def endless(head: bytes, block: bytes) -> Answer:
+    """`head`, then `block` again and again, 64 MiB of it."""
 
     async def answer(_: Request, reply: Reply) -> None:
         await reply.send(head)
-        while reply.sent_bytes < at_most:
+        while reply.sent_bytes < 64 * MIB:
             await reply.send(block)
         reply.cut()
 

@@ -53,15 +53,15 @@ class Page:
     def kinds(self) -> set[str]:
         return {entry["kind"] for entry in self.told}
 
-    async def hears(self, hertz: float, *, times: int = 10) -> list[dict[str, Any]]:
-        """Waits until this tone was the loudest so often from now on; returns what was told of it."""
+    async def hears(self, hertz: float) -> list[dict[str, Any]]:
+        """Waits until this tone was the loudest ten times from now on; returns what was told of it."""
         begin = len(self.told)
 
         def heard() -> list[dict[str, Any]]:
             entries = [entry for entry in self.told[begin:] if entry["kind"] == "heard"]
             return [entry for entry in entries if abs(entry["hertz"] - hertz) < 20 and entry["level_db"] > -40]
 
-        await eventually(lambda: len(heard()) >= times, lambda: f"{hertz} Hz in the page; it told {self.told[-5:]}")
+        await eventually(lambda: len(heard()) >= 10, lambda: f"{hertz} Hz in the page; it told {self.told[-5:]}")
         return heard()
 
 

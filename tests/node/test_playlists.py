@@ -37,9 +37,9 @@ async def shared_node() -> AsyncIterator[Node]:
         yield node
 
 
-def serve_songs(server: MediaServer, *names: str, seconds: float = 0.2) -> bytes:
+def serve_songs(server: MediaServer, *names: str) -> bytes:
     """Serves `/<name>.wav` for each; returns what is heard of them one after the other."""
-    songs = [music(seconds, seed=number) for number, _ in enumerate(names)]
+    songs = [music(0.2, seed=number) for number, _ in enumerate(names)]
     for name, song in zip(names, songs, strict=True):
         server.serve(f"/{name}.wav", media(wav(song), content_type="audio/wav"))
     return b"".join(map(pcm_of, songs))

@@ -81,11 +81,11 @@ async def heard(steps: list[Step]) -> tuple[list[HeardFrame], list[int]]:
     return bench.frames(), begun
 
 
-def source_of(frame: HeardFrame, offset: int = GLIDE_SAMPLES) -> int | None:
-    """The source whose sound a frame has from `offset` on, where its position says."""
+def source_of(frame: HeardFrame) -> int | None:
+    """The source whose sound a frame has behind a glide, where its position says."""
     sample = round(frame.position_us * 48 / 1000)
     for source in range(1, MOST_SOURCES):
-        if np.array_equal(frame.pcm[offset:], samples_of(source, sample, FRAME_SAMPLES)[offset:]):
+        if np.array_equal(frame.pcm[GLIDE_SAMPLES:], samples_of(source, sample, FRAME_SAMPLES)[GLIDE_SAMPLES:]):
             return source
     return None
 

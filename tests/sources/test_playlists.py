@@ -29,8 +29,8 @@ def xspf(*tracks: str) -> bytes:
     return f"{head}<trackList>{body}</trackList></playlist>".encode()
 
 
-async def entries_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> list[tuple[str, str | None]]:
-    playlist = await playlist_of(uri, settings, **options)
+async def entries_of(uri: str, **options: Any) -> list[tuple[str, str | None]]:
+    playlist = await playlist_of(uri, QUICK, **options)
     return [(entry.uri.given, entry.title) for entry in playlist.entries]
 
 

@@ -16,12 +16,11 @@ from tests.support.running_node import RunningNode, running_node
 class DashboardCommand:
     """The command with what it printed. `url` is without the key."""
 
-    def __init__(self, process: RunningTonearm, nodes: list[RunningNode], printed: str) -> None:
+    def __init__(self, process: RunningTonearm, nodes: list[RunningNode]) -> None:
         line = process.stdout.readline().decode()
-        found = re.fullmatch(rf"Open {re.escape(printed)}(?::(\d+))?/\?k=([0-9a-f]{{32}})\n", line)
+        found = re.fullmatch(r"Open http://localhost:(\d+)/\?k=([0-9a-f]{32})\n", line)
         assert found is not None, line
-        port = found[1] or re.findall(r":(\d+)\.$", process.stdout.readline().decode())[0]  # behind a proxy
-        self.port, self.key = int(port), found[2]
+        self.port, self.key = int(found[1]), found[2]
         self.url = f"http://localhost:{self.port}"
         self.nodes = nodes
 
@@ -45,19 +44,15 @@ async def dashboard_before_two(tmp_path: Path) -> AsyncIterator[DashboardCommand
 
 
 @contextmanager
-def running_dashboard(
-    folder: Path, nodes: list[RunningNode], *arguments: str, printed: str = "http://localhost"
-) -> Iterator[DashboardCommand]:
-    """The password of the first node stands in the file `password` of `folder`. `printed` is the address that the
-    command is to print, without port and key."""
+def running_dashboard(folder: Path, nodes: list[RunningNode]) -> Iterator[DashboardCommand]:
+    """The password of the first node stands in the file `password` of `folder`."""
     process = RunningTonearm(
         *("dashboard", "--no-browser", "--port", "0", "--password-file", str(folder / "password")),
         *(word for node in nodes for word in ("--node", node.url)),
-        *arguments,
         folder=folder,
     )
     try:
-        yield DashboardCommand(process, nodes, printed)
+        yield DashboardCommand(process, nodes)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
     finally:

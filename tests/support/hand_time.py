@@ -17,8 +17,8 @@ class Timer:
 class HandTime:
     """A clock with timers. `call_later` and `now_s` stand in for an event loop's."""
 
-    def __init__(self, now_s: float = 1000.0) -> None:
-        self._now_s = now_s
+    def __init__(self) -> None:
+        self._now_s = 1000.0
         self._timers: list[tuple[float, int, Timer]] = []
         self.timers_set = 0
 

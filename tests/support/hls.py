@@ -28,9 +28,9 @@ class Cut:
         return (self.init or b"") + b"".join(segment[skipped:] for segment in self.segments)
 
 
-def ts(signal: Signal, count: int, rate_hz: int = 48_000, codec: str = "aac") -> Cut:
+def ts(signal: Signal, count: int, rate_hz: int = 48_000) -> Cut:
     """MPEG transport stream, each segment beginning with the tables."""
-    whole = encoded("mpegts", codec, signal, rate_hz, options={"pat_period": "0.1"})
+    whole = encoded("mpegts", "aac", signal, rate_hz, options={"pat_period": "0.1"})
     packets = [whole[at : at + _TS_PACKET_BYTES] for at in range(0, len(whole), _TS_PACKET_BYTES)]
     tables = [number for number, packet in enumerate(packets) if packet[1] & 0x1F == 0 and packet[2] == 0]
     cuts = [tables[len(tables) * number // count] for number in range(count)]

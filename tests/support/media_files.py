@@ -55,17 +55,16 @@ LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The conne
 class FailingReader(io.BytesIO):
     """A file whose reading fails at a position, with an error of its own."""
 
-    def __init__(self, file: bytes, fail_at: int, error: Exception = LOST, *, can_jump: bool = True) -> None:
+    def __init__(self, file: bytes, fail_at: int, *, can_jump: bool = True) -> None:
         super().__init__(file)
         self._can_jump = can_jump
         self._fail_at = fail_at
-        self._error = error
         self.reads_after_failure = -1
 
     def read(self, n: int | None = -1, /) -> bytes:
         if self.reads_after_failure >= 0 or self.tell() >= self._fail_at:
             self.reads_after_failure += 1
-            raise self._error
+            raise LOST
         return super().read(min(n or 0, self._fail_at - self.tell()))
 
     def seekable(self) -> bool:

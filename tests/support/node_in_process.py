@@ -181,10 +181,10 @@ class Listening:
         """The same in frames."""
         return math.ceil(self.waited_s * FRAMES_PER_SECOND)
 
-    def kill_decoder(self, number: signal.Signals = signal.SIGKILL) -> int:
-        """Sends a signal to the process that decodes for this player, and returns which one that was."""
+    def kill_decoder(self) -> int:
+        """Kills the process that decodes for this player, and returns which one that was."""
         process_id: int = self.quality["decoderProcess"]
-        os.kill(process_id, number)
+        os.kill(process_id, signal.SIGKILL)
         return process_id
 
     async def moved(self, *killed: int) -> None:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 
 
-def tone(frequency_hz: float, *, frames: int, peak: float, phase: float = 0.0) -> bytes:
+def tone(frequency_hz: float, *, frames: int, peak: float) -> bytes:
     """A sine that is the same in both channels."""
     turns = 2.0 * np.pi * frequency_hz / SAMPLE_RATE_HZ * np.arange(frames * FRAME_SAMPLES)
-    mono = np.rint(peak * np.sin(turns + phase)).astype("<i2")
+    mono = np.rint(peak * np.sin(turns)).astype("<i2")
     return np.repeat(mono, CHANNELS).tobytes()
 
 

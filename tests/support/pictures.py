@@ -58,7 +58,7 @@ def mp3_with(signal: Signal, picture: bytes) -> bytes:
     return id3(texts={}, picture=picture) + mp3(signal)
 
 
-def m4a_with(signal: Signal, picture: bytes, *, kind: int = 14) -> bytes:
-    """An iTunes `covr` item in a file whose index is at its end, so that no offset changes. 14 is PNG, 13 JPEG."""
-    data = box(b"data", struct.pack(">II", kind, 0) + picture)
+def m4a_with(signal: Signal, picture: bytes) -> bytes:
+    """An iTunes `covr` item in a file whose index is at its end, so that no offset changes. 14 is PNG."""
+    data = box(b"data", struct.pack(">II", 14, 0) + picture)
     return Mp4(m4a(signal, index_first=False)).with_tags(box(b"covr", data))

@@ -326,8 +326,8 @@ class PlayerBench:
     def opened(self, source: int, length_ms: int = 60_000) -> None:
         self.session.say(Opened(self.session.id, source, SourceFacts(length_ms=length_ms, is_seekable=True)))
 
-    def opened_live(self, source: int, station: str = "Test FM") -> None:
-        facts = SourceFacts(is_stream=True).of_station(station)
+    def opened_live(self, source: int) -> None:
+        facts = SourceFacts(is_stream=True).of_station("Test FM")
         self.session.say(Opened(self.session.id, source, facts))
 
     def titled(self, source: int, frame: int, title: str) -> None:

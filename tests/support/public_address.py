@@ -31,9 +31,10 @@ class PublicNode:
         return await request(self.port, method, target, headers=headers, body=body)
 
 
-def public_config(keys: str = 'players = ["radio", "club-*"]') -> str:
-    """Of a node with a password, in whose section [public] these keys stand."""
-    return f'[server]\npassword = "sesame"\n[public]\nenabled = true\nport = 0\n{keys}\n{PATIENT}'
+def public_config() -> str:
+    """Of a node with a password and a public address."""
+    public = 'enabled = true\nport = 0\nplayers = ["radio", "club-*"]'
+    return f'[server]\npassword = "sesame"\n[public]\n{public}\n{PATIENT}'
 
 
 @asynccontextmanager

@@ -20,7 +20,6 @@ def icy_block(text: str) -> bytes:
 def radio(
     sound: bytes,
     *,
-    name: str = "Test FM",
     interval: int = 4096,
     titles: Titles = lambda number: None,
     bytes_per_s: float | None = None,
@@ -39,7 +38,7 @@ def radio(
 
     async def answer(request: Request, reply: Reply) -> None:
         tells_titles = request.headers.get("icy-metadata") == "1"
-        lines = f"icy-name: {name}\r\nContent-Type: {content_type}\r\n"
+        lines = f"icy-name: Test FM\r\nContent-Type: {content_type}\r\n"
         lines += f"icy-metaint: {interval}\r\n" if tells_titles else ""
         lines += "Transfer-Encoding: chunked\r\n" if chunked else ""
         await reply.send(f"{status_line}\r\n{lines}\r\n".encode())

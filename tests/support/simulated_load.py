@@ -63,11 +63,11 @@ class Process:
 
 
 class SimulatedNode:
-    """Each of its processes has a processor for itself."""
+    """Each of its two processes has a processor for itself."""
 
-    def __init__(self, processes: int = 2) -> None:
+    def __init__(self) -> None:
         self.now_s = 0.0
-        self.processes = [Process() for _ in range(processes)]
+        self.processes = [Process() for _ in range(2)]
         self.players: list[Player] = []
         self.waiting: dict[Player, None] = {}
         self._numbers = itertools.count()

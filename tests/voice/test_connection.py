@@ -17,7 +17,6 @@ from tonearm.core.voice import (
     VoiceCredentials,
     VoiceEndpoint,
     VoicePhase,
-    VoiceSettings,
     VoiceTarget,
 )
 from tonearm.node.parts import wall_ms
@@ -43,12 +42,10 @@ async def parts() -> AsyncIterator[VoiceParts]:
 
 
 @asynccontextmanager
-async def with_voices(
-    parts: VoiceParts, move_limit_s: float, chance: float = 0.5, settings: VoiceSettings = SETTINGS
-) -> AsyncIterator[Voices]:
+async def with_voices(parts: VoiceParts, move_limit_s: float, chance: float = 0.5) -> AsyncIterator[Voices]:
     guard, dialler = AddressGuard(private_networks=True), cast("GatewayDialler", parts)
     processes = cast("VoiceProcesses", parts)
-    ways = VoiceWays(settings, dialler, guard, processes, wall_ms, move_limit_s, lambda: chance)
+    ways = VoiceWays(SETTINGS, dialler, guard, processes, wall_ms, move_limit_s, lambda: chance)
     voices = Voices(ways)
     try:
         yield voices

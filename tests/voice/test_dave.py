@@ -86,11 +86,11 @@ class Bot:
         assert welcome is not None
         return commit, welcome
 
-    def commits(self, commit: bytes, *, executes: bool = True, now_s: float = 0.0) -> None:
+    def commits(self, commit: bytes, *, executes: bool = True) -> None:
         """The server takes this commit."""
         self.transition += 1
         self.epoch += 1
-        self.take(29, struct.pack(">H", self.transition) + commit, now_s)
+        self.take(29, struct.pack(">H", self.transition) + commit)
         if executes:
             self.take(22, {"transition_id": self.transition})
 

@@ -257,7 +257,9 @@ def _counter(name: str, text: str, value: _Value, *labels: str) -> Metric:
 
 def _filled(family: _FamilyT, value: _Value) -> _FamilyT:
     """With one sample, none, or one for each value of the label, or pair of values of two labels."""
-    by_labels = value if isinstance(value, Mapping) else {} if value is None else {(): value}
-    for labels, one in by_labels.items():
-        family.add_metric((labels,) if isinstance(labels, str) else labels, one)
+    if isinstance(value, Mapping):
+        for labels, one in value.items():
+            family.add_metric((labels,) if isinstance(labels, str) else labels, one)
+    elif value is not None:
+        family.add_metric((), value)
     return family

@@ -83,9 +83,9 @@ class Owner:
         order = open_order(self.id, source, path.stat().st_size, has_descriptor=True)
         self.send(order, os.open(path, os.O_RDONLY))
 
-    async def plays(self, path: Path, source: int = 1) -> None:
+    async def plays(self, path: Path) -> None:
         opened = self.opened
-        self.play(path, source)
+        self.play(path)
         await eventually(lambda: self.opened > opened, "it plays")
 
     def receive(self, message: FromDecoder) -> None:

@@ -29,7 +29,6 @@ from tests.support.processes import (
 )
 from tests.support.sandboxing import SANDBOX
 from tonearm.decoder.pool.pool import DecoderPool
-from tonearm.decoder.pool.process import Timeouts
 from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, StartInterpreter, start_interpreter
 from tonearm.sandbox.report import decoder_supervision
 
@@ -38,7 +37,7 @@ AS_INTERPRETERS = "each decoder process is started as a new interpreter"
 
 @asynccontextmanager
 async def templated_pool(
-    timeouts: Timeouts = SOON, start: StartInterpreter | None = None, **others: Any
+    start: StartInterpreter | None = None, **others: Any
 ) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
     """A pool with a spare that is ready, and its template. Nothing of both may be left afterwards.
 
@@ -46,7 +45,7 @@ async def templated_pool(
     """
     descriptors, tasks = open_descriptors(), asyncio.all_tasks()
     template = DecoderTemplate(MEMORY_MB, SANDBOX, start or QuickStarts(), **others)
-    pool = DecoderPool(1, MEMORY_MB, timeouts, sandbox=decoder_supervision(SANDBOX), starter=template)
+    pool = DecoderPool(1, MEMORY_MB, SOON, sandbox=decoder_supervision(SANDBOX), starter=template)
     try:
         await pool.start()
         await spare_ready(pool)

@@ -43,8 +43,8 @@ class Site:
     def text(self, name: str, text: str, content_type: str = "application/vnd.apple.mpegurl") -> str:
         return serve_text(self.server, f"/hls/{name}", text, content_type)
 
-    def lists(self, *entries: str, name: str = "index.m3u8", duration_s: float = 0.5, sequence: int = 0) -> str:
-        return self.text(name, media_playlist(entries, duration_s=duration_s, sequence=sequence))
+    def lists(self, *entries: str, name: str = "index.m3u8", sequence: int = 0) -> str:
+        return self.text(name, media_playlist(entries, duration_s=0.5, sequence=sequence))
 
     def encrypts(self, ivs: Iterable[int] = range(8)) -> None:
         """Encrypts each piece, with these numbers as vectors."""

@@ -32,8 +32,8 @@ PID = "json.dumps({'pid': os.getpid()})"
 
 
 @asynccontextmanager
-async def pool(program: str = PROGRAM, **options: Any) -> AsyncIterator[ChildPool]:
-    made = ChildPool((sys.executable, "-S", "-c", program), **{"at_most": 1, "idle_s": 60.0, **options})
+async def pool(**options: Any) -> AsyncIterator[ChildPool]:
+    made = ChildPool((sys.executable, "-S", "-c", PROGRAM), **{"at_most": 1, "idle_s": 60.0, **options})
     try:
         yield made
     finally:

@@ -30,14 +30,10 @@ def bench_with(*overlays: bytes, filters: Filters = PLAIN, music: bool = True) -
     return bench
 
 
-def begun(
-    *overlays: bytes, order: OverlayOrder | None = None, at_frame: int = 0, pauses: bool = False, **more: Any
-) -> SessionBench:
+def begun(*overlays: bytes, order: OverlayOrder | None = None, **more: Any) -> SessionBench:
     """Music in which an overlay, the first one, begins with this frame."""
     bench = bench_with(*overlays, **more)
-    if at_frame:
-        bench.run(at_frame)
-    begin(bench, order or overlay(), pauses=pauses)
+    begin(bench, order or overlay())
     return bench
 
 

@@ -69,12 +69,12 @@ def noise_db(wanted: NDArray[np.float64], got: NDArray[np.float64]) -> NDArray[n
     return level_db
 
 
-def require_no_click(wanted: NDArray[np.float64], bench: SessionBench, *, by_db: float = 9.0) -> None:
+def require_no_click(wanted: NDArray[np.float64], bench: SessionBench) -> None:
     """Nowhere is the noise much above the worst of a plain encode of the same sound."""
     pcm = np.rint(wanted).astype("<i2").tobytes()
     encoder = OpusEncoder(PASSING)
     plain = [encoder.encode(pcm[at : at + FRAME_BYTES]) for at in range(0, len(pcm) - FRAME_BYTES + 1, FRAME_BYTES)]
-    allowed = noise_db(wanted, decoded(plain)[OPUS_LOOKAHEAD_SAMPLES:]).max() + by_db
+    allowed = noise_db(wanted, decoded(plain)[OPUS_LOOKAHEAD_SAMPLES:]).max() + 9.0
     assert noise_db(wanted, heard(bench)).max() <= allowed
 
 

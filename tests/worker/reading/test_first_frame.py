@@ -40,9 +40,9 @@ def stream(codec: str, rate_hz: int, channels: int, bit_rate: int) -> tuple[byte
         return sound, [packet.pos for packet in opened.demux() if packet.size and packet.pos is not None]
 
 
-def found_in(data: bytes, first_bytes: int = 256) -> tuple[int, bytes]:
+def found_in(data: bytes) -> tuple[int, bytes]:
     reader = UnseekableReader(data)
-    return from_first_frame(reader.read(first_bytes), reader)
+    return from_first_frame(reader.read(256), reader)
 
 
 @pytest.mark.parametrize("form", FORMS)

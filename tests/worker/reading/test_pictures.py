@@ -27,8 +27,8 @@ def large(mebibytes: int) -> bytes:
     return SMALL + bytes(mebibytes * MIB)
 
 
-def tag(version: int, frames: bytes, flags: int = 0) -> bytes:
-    return b"ID3" + bytes([version, 0, flags]) + synchsafe(len(frames)) + frames
+def tag(version: int, frames: bytes) -> bytes:
+    return b"ID3" + bytes([version, 0, 0]) + synchsafe(len(frames)) + frames
 
 
 def apic(version: int, picture: bytes) -> bytes:

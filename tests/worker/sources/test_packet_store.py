@@ -17,8 +17,8 @@ from tonearm.worker.sources.packet_store import PacketStore
 LENGTH = 3 * 48_000 + 417
 
 
-def file_in(container: str, channels: int = 2, samples: int = LENGTH) -> bytes:
-    return opus(music(samples / 48_000, channels=channels, seed=4) * 0.8, container=container)
+def file_in(container: str, channels: int = 2) -> bytes:
+    return opus(music(LENGTH / 48_000, channels=channels, seed=4) * 0.8, container=container)
 
 
 def read_samples(store: PacketStore, start: int, count: int) -> NDArray[np.int16]:
